@@ -1,0 +1,123 @@
+use bytes::Bytes;
+
+/// The driver's name for a request; the connection gives it back with every event of the response.
+pub type Token = u32;
+
+/// A request, ready to be encoded for any protocol.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Method, for example `GET`.
+    pub method: String,
+    /// `http` or `https`.
+    pub scheme: String,
+    /// Host and, unless it is the scheme's default, port.
+    pub authority: String,
+    /// Path and query, beginning with `/`.
+    pub path: String,
+    /// Further header fields: lower-case names without `host`, `content-length` and connection-specific fields, which
+    /// the encoders add where the protocol wants them.
+    pub headers: Vec<(String, String)>,
+    /// Body; empty for none.
+    pub body: Bytes,
+}
+
+/// What a connection tells its driver. Events of one request arrive as `Head`, any number of `Data`, then `Done`; or
+/// end early with `Failed`.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Event<'a> {
+    /// The head of the final response (1xx responses are skipped).
+    Head {
+        /// Which request.
+        token: Token,
+        /// Status code, 200 to 599.
+        status: u16,
+        /// Bytes of the head on the wire: status line and fields in HTTP/1.1, the field section in HTTP/2 and HTTP/3.
+        header_bytes: u32,
+        /// Bytes of the same head uncompressed: the sum of name and value lengths (h2load's formula); equals
+        /// `header_bytes` in HTTP/1.1.
+        decoded_bytes: u32,
+    },
+    /// A piece of the body.
+    Data {
+        /// Which request.
+        token: Token,
+        /// The bytes, borrowed from what was received.
+        bytes: &'a [u8],
+    },
+    /// The response is complete.
+    Done {
+        /// Which request.
+        token: Token,
+    },
+    /// The request failed and will have no further events; the connection may live on.
+    Failed {
+        /// Which request.
+        token: Token,
+        /// Why.
+        kind: FailureKind,
+    },
+    /// The peer takes no new requests on this connection (GOAWAY, `Connection: close`); those in flight go on, and
+    /// those that the peer did not see end in `Failed` with [`FailureKind::Refused`].
+    Draining,
+}
+
+/// Why a single request failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureKind {
+    /// The peer certainly did not process it (REFUSED_STREAM, H3_REQUEST_REJECTED, above the last stream id of a
+    /// GOAWAY, or never sent): it may be sent again.
+    Refused,
+    /// The stream was reset with this error code (RFC 9113 section 7, RFC 9114 section 8.1).
+    Reset(u64),
+    /// The connection ended before the response did.
+    Truncated,
+}
+
+/// The peer broke the protocol; the connection is of no further use.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum Error {
+    /// HTTP/1.1: the bytes are not a response (RFC 9112).
+    #[error("malformed HTTP/1.1 response: {0}")]
+    Http1(&'static str),
+    /// HTTP/2: a connection error with its code (RFC 9113 section 5.4.1).
+    #[error("HTTP/2 connection error {code:#x}: {reason}")]
+    Http2 {
+        /// Error code of RFC 9113 section 7.
+        code: u32,
+        /// What the peer did.
+        reason: &'static str,
+    },
+    /// HTTP/3: a connection error with its code (RFC 9114 section 8).
+    #[error("HTTP/3 connection error {code:#x}: {reason}")]
+    Http3 {
+        /// Error code of RFC 9114 section 8.1 or RFC 9204 section 6.
+        code: u64,
+        /// What the peer did.
+        reason: &'static str,
+    },
+    /// The peer closed the connection with an error code (GOAWAY).
+    #[error("the peer closed the connection with error code {0:#x}")]
+    ClosedByPeer(u64),
+}
+
+/// A client connection over one byte stream: HTTP/1.1 and HTTP/2.
+pub trait Connection {
+    /// How many more requests can be started right now.
+    fn capacity(&self) -> usize;
+
+    /// Starts a request: encodes it into the output. The caller must have seen `capacity() > 0`.
+    fn start(&mut self, token: Token, request: &Request);
+
+    /// Takes bytes that the transport received and reports what they mean. Never keeps a reference to `bytes`.
+    ///
+    /// # Errors
+    /// The peer broke the protocol: every request in flight has been reported as failed before this returns.
+    fn receive(&mut self, bytes: &[u8], sink: &mut impl FnMut(Event<'_>)) -> Result<(), Error>;
+
+    /// The transport reached its end: requests in flight are completed (HTTP/1.1 bodies that end with the connection)
+    /// or reported as failed.
+    fn finish(&mut self, sink: &mut impl FnMut(Event<'_>));
+
+    /// Bytes to send, in order. The driver removes from the front what it has sent.
+    fn output(&mut self) -> &mut Vec<u8>;
+}
