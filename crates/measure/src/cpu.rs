@@ -39,4 +39,3 @@ impl CpuTime {
         self.user_us + self.system_us
     }
 }
-
