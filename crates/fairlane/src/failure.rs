@@ -1,5 +1,7 @@
 use std::process::ExitCode;
 
+use experiment::Error;
+
 /// Why a command did not do what was asked, with the exit code that scripts rely on.
 #[derive(Debug)]
 pub enum Failure {
@@ -7,8 +9,10 @@ pub enum Failure {
     No(String),
     /// Bad usage or input (exit code 2).
     Usage(String),
-    /// This machine cannot do it (exit code 3).
+    /// This machine or the origin cannot do it (exit code 3).
     Machine(String),
+    /// The user ended it; what was measured has been shown (exit code 130, as shells expect).
+    Interrupted(String),
 }
 
 impl Failure {
@@ -18,8 +22,20 @@ impl Failure {
             Failure::No(message) => (1, message),
             Failure::Usage(message) => (2, message),
             Failure::Machine(message) => (3, message),
+            Failure::Interrupted(message) => (130, message),
         };
         eprintln!("fairlane: {message}");
         ExitCode::from(code)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        match error {
+            Error::Read { .. } | Error::Experiment { .. } | Error::Journal { .. } | Error::Busy(_) => {
+                Failure::Usage(error.to_string())
+            }
+            Error::Write { .. } | Error::Start { .. } | Error::Preflight { .. } => Failure::Machine(error.to_string()),
+        }
     }
 }

@@ -1,10 +1,13 @@
 //! The `fairlane` binary: one file per subcommand. It parses, calls the crates that do the work, prints, and exits.
 
 mod failure;
+mod interrupt;
 mod link;
+mod live;
 mod load;
 mod race;
 mod serve;
+mod style;
 
 use std::process::ExitCode;
 
@@ -15,7 +18,9 @@ use crate::failure::Failure;
 /// Race HTTP/1.1, HTTP/2 and HTTP/3 on the same application, the same TLS and the same network.
 #[derive(Parser)]
 #[command(name = "fairlane", version, max_term_width = 100)]
-#[command(after_help = "Exit codes: 0 done, 1 the answer is no, 2 bad usage or input, 3 this machine cannot do it.")]
+#[command(
+    after_help = "Exit codes: 0 done, 1 the answer is no, 2 bad usage or input, 3 this machine cannot do it, 130 interrupted."
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

@@ -1,1 +1,45 @@
-//! load
+//! The load engine: makes requests over any of the five protocols and measures how they fare.
+//!
+//! A [`Plan`] goes in and a [`measure::LoadSummary`] comes out. What this crate does not do: HTTP itself (crate
+//! `wire`), reading a command line, comparing runs.
+//!
+//! ```text
+//!  Plan ──> schedule ──> workers, one event loop per thread ──> tallies ──> LoadSummary
+//!           what next     │ lanes: places for connections        merged
+//!                         │ channels: socket + TLS or QUIC + wire
+//! ```
+//!
+//! What the numbers mean:
+//! - The clock is read once after each read from a socket. All responses in those bytes share that time, and so do the
+//!   requests that are sent because of them. A request's time ends when its last byte was read.
+//! - In a closed loop the next request goes out when one ends, so nothing waits in the client, except what a server has
+//!   refused and gets again. In page mode the time that a request waits for a free connection or stream is its queue
+//!   time and no part of its request time.
+//! - A timed run starts no request after its end. What is in flight then may still finish within a second and counts;
+//!   what does not is neither done nor failed. The window ends with the last byte that arrived.
+//! - With a warm-up, requests and traffic are those after it; connections are those of the whole run.
+//! - Connections that a server ends in an orderly way are replaced and requests that it certainly did not process are
+//!   sent again: neither is an error. A place whose connections bring no response five times in a row is given up, and
+//!   the requests meant for it have failed.
+//! - Receive windows are the same over HTTP/2 and QUIC ([`wire::h2::Options`]). TLS offers the key exchanges of
+//!   browsers, the post-quantum hybrid first, over TCP and QUIC alike.
+
+mod channel;
+mod error;
+mod lane;
+mod page;
+mod plan;
+mod run;
+mod schedule;
+mod tally;
+mod target;
+mod text;
+mod timers;
+mod tls;
+mod worker;
+
+pub use error::LoadError;
+pub use plan::{Amount, CongestionControl, Plan, Verification};
+pub use run::{Progress, run};
+pub use target::Target;
+pub use text::render;

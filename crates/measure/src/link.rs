@@ -83,11 +83,11 @@ pub struct TapSummary {
     pub tcp_opened: u64,
     /// TCP connections whose three-way handshake completed.
     pub tcp_completed: u64,
-    /// QUIC connections opened by the client (first Initial packets of a flow).
+    /// QUIC connections opened by the client (Initial packets to an ID of its own; repeated ones not counted).
     pub quic_opened: u64,
     /// TLS ClientHellos seen in TCP payload; QUIC's are encrypted and counted by `quic_opened`.
     pub client_hellos: u64,
-    /// TCP segments with data that had been sent before, both directions.
+    /// TCP segments that repeat data, a SYN or a FIN, both directions.
     pub tcp_retransmissions: u64,
     /// One record per TCP connection or UDP flow, in order of appearance.
     pub flows: Vec<FlowRecord>,
@@ -132,7 +132,7 @@ pub struct FlowRecord {
     pub down_bytes: u64,
     /// Packets of this flow that the model dropped, both directions.
     pub drops: u64,
-    /// TCP segments that repeated data, both directions; 0 for UDP.
+    /// TCP segments that repeat data, a SYN or a FIN, both directions; 0 for UDP.
     pub retransmissions: u64,
     /// ALPN identifiers offered in the ClientHello; empty when none was seen in the clear.
     pub alpn: Vec<String>,

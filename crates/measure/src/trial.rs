@@ -21,6 +21,8 @@ pub struct Trial {
     pub started_unix_ms: u64,
     /// The command line that repeats this trial.
     pub command: Vec<String>,
+    /// The command line of the origin, where `command` does not start it itself.
+    pub origin_command: Option<Vec<String>>,
     /// Why the trial does not count; empty when it does.
     pub invalid: Vec<String>,
     /// The metric that is compared: time of the workload, milliseconds. `None` when the trial has no result.

@@ -4,18 +4,22 @@
 //! gives the bytes to send. It knows no socket, no TLS, no clock and no QUIC: those belong to the driver.
 //!
 //! ```text
-//!              Request ──start()──>  ┌────────────┐ ──output()──> bytes to the transport
-//!                                    │ Connection │
-//!   bytes from the transport ──receive()──>       │ ──Event──> the driver's closure
-//!                                    └────────────┘
+//!   Request ──from()──> Prepared ──start()──>  ┌────────────┐ ──output()──> bytes to the transport
+//!                                              │ Connection │
+//!             bytes from the transport ──receive()──>       │ ──Event──> the driver's closure
+//!                                              └────────────┘
 //! ```
 //!
-//! HTTP/1.1 and HTTP/2 run over one byte stream and implement [`Connection`]; HTTP/3 runs over QUIC's many streams and
-//! has the same verbs with a stream identifier ([`h3::Connection`]).
+//! A request is encoded once, `h2::Prepared::from(&request)`, and then started any number of times on any connection of
+//! that protocol: `connection.start(token, &prepared)`. HTTP/1.1 and HTTP/2 run over one byte stream and implement
+//! [`Connection`], whose `Prepared` is an associated type; HTTP/3 runs over QUIC's many streams and has the same verbs
+//! with a stream identifier ([`h3::Connection`]).
 
+mod fields;
 pub mod h1;
 pub mod h2;
 pub mod h3;
 mod message;
+mod streams;
 
 pub use message::{Connection, Error, Event, FailureKind, Request, Token};

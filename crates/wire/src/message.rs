@@ -15,21 +15,40 @@ pub struct Request {
     /// Path and query, beginning with `/`.
     pub path: String,
     /// Further header fields: lower-case names without `host`, `content-length` and connection-specific fields, which
-    /// the encoders add where the protocol wants them.
+    /// the encoders add where the protocol wants them. Names and values are copied as they are: whoever takes them
+    /// from a user checks them (RFC 9110 section 5.5) first.
     pub headers: Vec<(String, String)>,
     /// Body; empty for none.
     pub body: Bytes,
 }
 
+impl Request {
+    /// Value of the content-length field, which a request without a body has only if its method expects one (RFC 9110
+    /// section 8.6).
+    pub(crate) fn content_length(&self) -> Option<usize> {
+        let expects_body = matches!(self.method.as_str(), "POST" | "PUT" | "PATCH");
+        (expects_body || !self.body.is_empty()).then_some(self.body.len())
+    }
+}
+
 /// What a connection tells its driver. Events of one request arrive as `Head`, any number of `Data`, then `Done`; or
-/// end early with `Failed`.
+/// end early with `Failed`. `Field` comes only when the connection's options ask for it.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event<'a> {
+    /// One header field; those of the head come just before `Head`, those of the trailers just before `Done`.
+    Field {
+        /// Which request.
+        token: Token,
+        /// Name, as the peer wrote it.
+        name: &'a [u8],
+        /// Value, without surrounding white space.
+        value: &'a [u8],
+    },
     /// The head of the final response (1xx responses are skipped).
     Head {
         /// Which request.
         token: Token,
-        /// Status code, 200 to 599.
+        /// Status code, 200 to 599; a peer may invent codes up to 999.
         status: u16,
         /// Bytes of the head on the wire: status line and fields in HTTP/1.1, the field section in HTTP/2 and HTTP/3.
         header_bytes: u32,
@@ -71,6 +90,9 @@ pub enum FailureKind {
     Reset(u64),
     /// The connection ended before the response did.
     Truncated,
+    /// The response breaks the protocol in a way that harms only itself (RFC 9113 section 8.1.1, RFC 9114 section
+    /// 4.1.2). HTTP/2 has reset the stream; over HTTP/3 the driver does, with H3_MESSAGE_ERROR.
+    Malformed,
 }
 
 /// The peer broke the protocol; the connection is of no further use.
@@ -102,21 +124,37 @@ pub enum Error {
 
 /// A client connection over one byte stream: HTTP/1.1 and HTTP/2.
 pub trait Connection {
+    /// A request, encoded once and sent any number of times on any connection of this protocol.
+    type Prepared: for<'a> From<&'a Request>;
+
     /// How many more requests can be started right now.
     fn capacity(&self) -> usize;
 
-    /// Starts a request: encodes it into the output. The caller must have seen `capacity() > 0`.
-    fn start(&mut self, token: Token, request: &Request);
+    /// Starts a request: copies it into the output. The caller must have seen `capacity() > 0`, and uses no token that
+    /// is in flight on this connection.
+    fn start(&mut self, token: Token, request: &Self::Prepared);
 
-    /// Takes bytes that the transport received and reports what they mean. Never keeps a reference to `bytes`.
+    /// Takes bytes that the transport received and reports what they mean. Never keeps a reference to `bytes`. It may
+    /// add to the output (acknowledgements, window updates, further pieces of a request's body).
     ///
     /// # Errors
-    /// The peer broke the protocol: every request in flight has been reported as failed before this returns.
+    /// The peer broke the protocol or closed with an error: every request in flight has been reported as failed before
+    /// this returns. The output may hold a last message to the peer; nothing else may be done with the connection.
     fn receive(&mut self, bytes: &[u8], sink: &mut impl FnMut(Event<'_>)) -> Result<(), Error>;
 
     /// The transport reached its end: requests in flight are completed (HTTP/1.1 bodies that end with the connection)
     /// or reported as failed.
     fn finish(&mut self, sink: &mut impl FnMut(Event<'_>));
+
+    /// Gives a request up, for example after a timeout: it has no further events. HTTP/2 resets its stream and goes on.
+    /// HTTP/1.1 can only leave the connection, so it takes no new requests and should be closed.
+    fn cancel(&mut self, token: Token);
+
+    /// Requests started and neither done, failed nor cancelled.
+    fn in_flight(&self) -> usize;
+
+    /// Whether the connection takes no new requests, for good: close it once `in_flight()` is 0.
+    fn is_draining(&self) -> bool;
 
     /// Bytes to send, in order. The driver removes from the front what it has sent.
     fn output(&mut self) -> &mut Vec<u8>;

@@ -1,0 +1,265 @@
+use std::io::{self, Read as _, Write as _};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use measure::{Protocol, QuicCounts};
+use mio::net::TcpStream;
+use mio::{Interest, Registry, Token as EventToken};
+use nix::sys::socket::{getsockopt, sockopt::TcpCongestion};
+use rustls::AlertDescription;
+use wire::Token;
+
+use super::record::Records;
+use super::{Broken, Channel, Description, Sink, Volume};
+use crate::tls::TlsSetup;
+
+/// HTTP/1.1 or HTTP/2 over TCP, with or without TLS.
+pub(crate) struct StreamChannel<H> {
+    socket: TcpStream,
+    records: Option<Records>,
+    http: H,
+    connected: bool,
+    /// Encrypted bytes that the socket has not taken.
+    unsent: Vec<u8>,
+    volume: Volume,
+    tls: Option<TlsSetup>,
+}
+
+/// What all stream channels of a run share.
+pub(crate) struct StreamSettings<H> {
+    /// `None` for cleartext.
+    pub tls: Option<TlsSetup>,
+    /// Makes the HTTP side of a new connection.
+    pub http: Arc<dyn Fn() -> H + Send + Sync>,
+}
+
+impl<H> Clone for StreamSettings<H> {
+    fn clone(&self) -> Self {
+        StreamSettings { tls: self.tls.clone(), http: Arc::clone(&self.http) }
+    }
+}
+
+/// Most bytes taken from the socket at once.
+const READ: usize = 64 * 1024;
+
+/// The read buffer of a worker: room for a read, and before it for what TLS could not decrypt yet (a record, or a
+/// handshake message of at most 64 KiB).
+pub(crate) struct StreamScratch(Box<[u8]>);
+
+impl Default for StreamScratch {
+    fn default() -> Self {
+        StreamScratch(vec![0; 2 * READ + 1024].into())
+    }
+}
+
+impl<H: wire::Connection> StreamChannel<H> {
+    /// Whether the TCP handshake is over, now or before.
+    fn check_connected(&mut self) -> Result<bool, Broken> {
+        if !self.connected {
+            if let Some(error) = self.socket.take_error()? {
+                return Err(error.into());
+            }
+            match self.socket.peer_addr() {
+                Ok(_) => self.connected = true,
+                Err(error) if error.kind() == io::ErrorKind::NotConnected => return Ok(false),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Takes bytes of the socket, the incomplete record included.
+    fn take(&mut self, buffer: &mut [u8], sink: &mut impl Sink) -> Result<(), Broken> {
+        let StreamChannel { records, http, unsent, volume, .. } = self;
+        let mut plaintext = |bytes: &[u8]| {
+            volume.received += bytes.len() as u64;
+            http.receive(bytes, &mut |event| sink.event(event)).map_err(Broken::Http)
+        };
+        match records {
+            None => plaintext(buffer),
+            Some(records) => {
+                let was_handshaking = records.is_handshaking();
+                records.receive(buffer, unsent, &mut plaintext).map_err(no_protocol)?;
+                if was_handshaking && !records.is_handshaking() { self.check_alpn() } else { Ok(()) }
+            }
+        }
+    }
+
+    /// HTTP/1.1 is also what a server without ALPN speaks (RFC 9110 section 4.3); HTTP/2 must be chosen.
+    fn check_alpn(&self) -> Result<(), Broken> {
+        let chosen = self.records.as_ref().and_then(Records::alpn);
+        let offered = self.tls.as_ref().map(TlsSetup::offered);
+        if chosen == offered || (chosen.is_none() && offered == Protocol::H1.alpn()) {
+            return Ok(());
+        }
+        Err(Broken::WrongProtocol(chosen.map(<[u8]>::to_vec)))
+    }
+}
+
+/// A server may answer an ALPN offer that it cannot meet with an alert (RFC 7301 section 3.2).
+fn no_protocol(broken: Broken) -> Broken {
+    match broken {
+        Broken::Tls(rustls::Error::AlertReceived(AlertDescription::NoApplicationProtocol)) => {
+            Broken::WrongProtocol(None)
+        }
+        other => other,
+    }
+}
+
+/// Sends from the front of `bytes` what the socket takes. Gives the number of bytes.
+fn send(socket: &mut TcpStream, bytes: &mut Vec<u8>) -> io::Result<usize> {
+    let mut sent = 0;
+    while sent < bytes.len() {
+        match socket.write(&bytes[sent..]) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => sent += count,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    bytes.drain(..sent);
+    Ok(sent)
+}
+
+impl<H: wire::Connection + 'static> Channel for StreamChannel<H> {
+    type Settings = StreamSettings<H>;
+    type Prepared = H::Prepared;
+    type Scratch = StreamScratch;
+
+    fn open(
+        settings: &Self::Settings,
+        address: SocketAddr,
+        registry: &Registry,
+        token: EventToken,
+        _now: Instant,
+    ) -> Result<Self, Broken> {
+        let mut socket = TcpStream::connect(address)?;
+        socket.set_nodelay(true)?;
+        registry.register(&mut socket, token, Interest::READABLE | Interest::WRITABLE)?;
+        let mut channel = StreamChannel {
+            socket,
+            records: settings.tls.as_ref().map(Records::new).transpose()?,
+            http: (settings.http)(),
+            connected: false,
+            unsent: Vec::new(),
+            volume: Volume::default(),
+            tls: settings.tls.clone(),
+        };
+        // With TLS this puts the ClientHello into `unsent`.
+        if let Some(records) = &mut channel.records {
+            records.receive(&mut [], &mut channel.unsent, &mut |_| Ok(()))?;
+        }
+        Ok(channel)
+    }
+
+    fn cold(settings: &Self::Settings) -> Self::Settings {
+        StreamSettings { tls: settings.tls.as_ref().map(TlsSetup::cold), http: Arc::clone(&settings.http) }
+    }
+
+    fn receive(&mut self, scratch: &mut Self::Scratch, closed: bool, sink: &mut impl Sink) -> Result<(), Broken> {
+        if !self.check_connected()? {
+            return Ok(());
+        }
+        let buffer = &mut scratch.0;
+        loop {
+            let start = self.records.as_ref().map_or(0, |records| records.restore(buffer));
+            let count = match self.socket.read(&mut buffer[start..start + READ]) {
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error.into()),
+            };
+            sink.arrived(Instant::now());
+            if count > 0 {
+                self.take(&mut buffer[..start + count], sink)?;
+            }
+            if count == 0 || self.records.as_ref().is_some_and(Records::is_closed_by_peer) {
+                self.http.finish(&mut |event| sink.event(event));
+                return Err(Broken::Ended);
+            }
+            // A short read has emptied the socket; what comes later makes a new event.
+            if count < READ && !closed {
+                return Ok(());
+            }
+        }
+    }
+
+    fn is_ready(&self) -> bool {
+        self.connected && !self.records.as_ref().is_some_and(Records::is_handshaking)
+    }
+
+    fn has_room(&mut self) -> bool {
+        self.http.capacity() > 0
+    }
+
+    fn start(&mut self, token: Token, request: &Self::Prepared) {
+        self.http.start(token, request);
+    }
+
+    fn cancel(&mut self, token: Token) {
+        self.http.cancel(token);
+    }
+
+    fn is_draining(&self) -> bool {
+        self.http.is_draining()
+    }
+
+    fn flush(&mut self, _scratch: &mut Self::Scratch, _now: Instant) -> Result<(), Broken> {
+        if !self.connected {
+            return Ok(());
+        }
+        let Some(records) = &mut self.records else {
+            self.volume.sent += send(&mut self.socket, self.http.output())? as u64;
+            return Ok(());
+        };
+        if !records.is_handshaking() && !self.http.output().is_empty() {
+            let output = self.http.output();
+            self.volume.sent += output.len() as u64;
+            records.seal(output, &mut self.unsent)?;
+            output.clear();
+        }
+        send(&mut self.socket, &mut self.unsent)?;
+        Ok(())
+    }
+
+    fn timer(&mut self) -> Option<Instant> {
+        None
+    }
+
+    fn on_timer(&mut self, _now: Instant, _sink: &mut impl Sink) -> Result<(), Broken> {
+        Ok(())
+    }
+
+    fn close(&mut self, scratch: &mut Self::Scratch, now: Instant) {
+        // Best effort: the peer may be gone, and nobody waits for its answer.
+        if self.flush(scratch, now).is_ok()
+            && let Some(records) = &mut self.records
+        {
+            records.alert(&mut self.unsent);
+            let _ = send(&mut self.socket, &mut self.unsent);
+        }
+    }
+
+    fn is_resumed(&self) -> bool {
+        self.records.as_ref().is_some_and(Records::is_resumed)
+    }
+
+    fn describe(&self) -> Description {
+        let congestion_control = getsockopt(&self.socket, TcpCongestion);
+        Description {
+            tls: self.records.as_ref().zip(self.tls.as_ref()).map(|(records, tls)| records.facts(tls.verification())),
+            congestion_control: congestion_control
+                .map_or_else(|_| "unknown".to_owned(), |name| name.to_string_lossy().into_owned()),
+        }
+    }
+
+    fn volume(&self) -> Volume {
+        self.volume
+    }
+
+    fn quic_counts(&self) -> Option<QuicCounts> {
+        None
+    }
+}

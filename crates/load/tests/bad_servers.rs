@@ -1,0 +1,176 @@
+//! Servers that do what no good server does: the run ends, soon, and says what happened.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use load::{Amount, LoadError, Plan, Target, Verification};
+use measure::{LoadSummary, Protocol};
+
+const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+
+/// A server that handles each connection with `handle`. Gives its port and counts its connections.
+fn serve(handle: impl Fn(TcpStream) + Send + Sync + 'static) -> (u16, Arc<AtomicU64>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let connections = Arc::new(AtomicU64::new(0));
+    let (count, handle) = (Arc::clone(&connections), Arc::new(handle));
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(stream) = stream else { return };
+            count.fetch_add(1, Ordering::SeqCst);
+            let handle = Arc::clone(&handle);
+            std::thread::spawn(move || handle(stream));
+        }
+    });
+    (port, connections)
+}
+
+/// Reads up to the end of one request without a body; false at the end of the connection.
+fn read_request(stream: &mut TcpStream) -> bool {
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") {
+        match stream.read(&mut byte) {
+            Ok(1) => head.push(byte[0]),
+            _ => return false,
+        }
+    }
+    true
+}
+
+fn plan(protocol: Protocol, port: u16, amount: Amount) -> Plan {
+    let url = format!("{}://127.0.0.1:{port}/", protocol.scheme());
+    let target = Target::parse(&url, None).unwrap();
+    Plan { verification: Verification::Insecure, ..Plan::new(target, protocol, amount) }
+}
+
+fn run(plan: &Plan) -> Result<LoadSummary, LoadError> {
+    load::run(plan, &mut |_| true)
+}
+
+#[test]
+fn a_server_that_never_answers_ends_in_failure() {
+    let (port, connections) = serve(|mut stream| {
+        read_request(&mut stream);
+        let _ = stream.shutdown(Shutdown::Both);
+    });
+    for protocol in [Protocol::H1c, Protocol::H2c] {
+        let summary = run(&Plan { connections: 2, ..plan(protocol, port, Amount::Requests(1000)) }).unwrap();
+        assert_eq!((summary.requests.succeeded, summary.requests.failed), (0, 1000), "{protocol}");
+        assert_eq!(summary.errors.values().sum::<u64>(), 1000, "{:?}", summary.errors);
+        assert!(connections.load(Ordering::SeqCst) <= 20);
+    }
+}
+
+#[test]
+fn a_server_that_hangs_up_on_tls_ends_in_failure() {
+    let (port, _) = serve(|mut stream| {
+        let _ = stream.read(&mut [0; 64]);
+        let _ = stream.shutdown(Shutdown::Both);
+    });
+    for protocol in [Protocol::H1, Protocol::H2] {
+        let message = run(&plan(protocol, port, Amount::Requests(10))).unwrap_err().to_string();
+        assert!(message.contains("cannot connect"), "{message}");
+    }
+}
+
+#[test]
+fn a_server_that_speaks_no_tls_is_named() {
+    let (port, _) = serve(|mut stream| {
+        let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n");
+        while matches!(stream.read(&mut [0; 1024]), Ok(count) if count > 0) {}
+    });
+    let message = run(&plan(Protocol::H2, port, Amount::Requests(1))).unwrap_err().to_string();
+    assert!(message.contains("TLS"), "{message}");
+}
+
+#[test]
+fn a_stalled_request_times_out_and_the_next_goes_on() {
+    // Every third connection never answers.
+    let count = AtomicU64::new(0);
+    let (port, _) = serve(move |mut stream| {
+        let stalls = count.fetch_add(1, Ordering::SeqCst).is_multiple_of(3);
+        while read_request(&mut stream) {
+            if !stalls {
+                stream.write_all(RESPONSE).unwrap();
+            }
+        }
+    });
+    let timeout = Duration::from_millis(200);
+    let summary = run(&Plan { timeout, ..plan(Protocol::H1c, port, Amount::Requests(5)) }).unwrap();
+    let counts = &summary.requests;
+    assert_eq!((counts.done, counts.succeeded, counts.failed, counts.timed_out), (5, 4, 1, 1));
+    assert_eq!(summary.connections.used, 2, "the stalled connection was replaced");
+    assert_eq!(summary.request_time.count(), 4, "a request that was given up has no time");
+}
+
+#[test]
+fn a_stalled_server_does_not_hold_up_a_timed_run() {
+    let (port, _) = serve(|mut stream| while read_request(&mut stream) {});
+    let amount = Amount::Duration { warm_up: Duration::ZERO, length: Duration::from_millis(300) };
+    let begun = Instant::now();
+    let summary = run(&Plan { connections: 3, ..plan(Protocol::H1c, port, amount) }).unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(10));
+    let counts = &summary.requests;
+    assert_eq!((counts.started, counts.done, counts.failed), (3, 0, 0), "given up is neither done nor failed");
+    assert!((300_000..400_000).contains(&summary.duration_us), "the grace is not measured: {}", summary.duration_us);
+}
+
+#[test]
+fn a_connection_that_is_never_accepted_times_out() {
+    // A bound UDP socket that says nothing, and a TCP listener that accepts and says nothing to the ClientHello.
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let (port, _) = serve(|mut stream| while matches!(stream.read(&mut [0; 1024]), Ok(count) if count > 0) {});
+    for (protocol, port) in [(Protocol::H3, silent.local_addr().unwrap().port()), (Protocol::H2, port)] {
+        let timeout = Duration::from_millis(300);
+        let message = run(&Plan { timeout, ..plan(protocol, port, Amount::Requests(2)) }).unwrap_err().to_string();
+        assert!(message.contains("no answer within the timeout"), "{message}");
+    }
+}
+
+#[test]
+fn nonsense_is_not_taken_for_an_answer() {
+    let (port, _) = serve(|mut stream| {
+        let _ = stream.write_all(b"220 mail.example.org ESMTP\r\n");
+        while matches!(stream.read(&mut [0; 1024]), Ok(count) if count > 0) {}
+    });
+    for (protocol, part) in [(Protocol::H1c, "malformed HTTP/1.1"), (Protocol::H2c, "HTTP/2 connection error")] {
+        let summary = run(&plan(protocol, port, Amount::Requests(10))).unwrap();
+        assert_eq!((summary.requests.succeeded, summary.requests.failed), (0, 10));
+        assert!(summary.errors.keys().all(|reason| reason.contains(part)), "{:?}", summary.errors);
+    }
+}
+
+#[test]
+fn a_response_cut_short_is_a_failure_with_a_reason() {
+    let (port, _) = serve(|mut stream| {
+        for _ in 0..3 {
+            if !read_request(&mut stream) {
+                return;
+            }
+            stream.write_all(RESPONSE).unwrap();
+        }
+        read_request(&mut stream);
+        stream.write_all(&RESPONSE[..RESPONSE.len() - 1]).unwrap();
+    });
+    let summary = run(&plan(Protocol::H1c, port, Amount::Requests(8))).unwrap();
+    assert_eq!((summary.requests.succeeded, summary.requests.errored), (6, 2));
+    assert_eq!(summary.errors["the server closed the connection"], 2, "{:?}", summary.errors);
+}
+
+#[test]
+fn responses_in_single_bytes_are_whole() {
+    let (port, _) = serve(|mut stream| {
+        stream.set_nodelay(true).unwrap();
+        while read_request(&mut stream) {
+            for byte in RESPONSE {
+                stream.write_all(std::slice::from_ref(byte)).unwrap();
+            }
+        }
+    });
+    let summary = run(&plan(Protocol::H1c, port, Amount::Requests(20))).unwrap();
+    assert_eq!((summary.requests.succeeded, summary.traffic.data_bytes), (20, 40));
+}
