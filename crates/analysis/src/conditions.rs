@@ -38,7 +38,7 @@ pub(crate) fn conditions(plan: &Plan, trials: &[Trial], rounds: &Rounds, environ
                 origin: first(&valid, origin_congestion_control),
             },
             initial_window: Ends {
-                client: first(&valid, |trial| trial.load.as_ref()?.initial_window_packets),
+                client: first(&valid, client_initial_window),
                 origin: first(&valid, origin_initial_window),
             },
             bound: bottleneck::bound(&valid, environment.processors),
@@ -71,6 +71,12 @@ fn origin_congestion_control(trial: &Trial) -> Option<String> {
         Protocol::H3 => trial.origin.as_ref().map(|origin| origin.quic_congestion_control.clone()),
         _ => trial.link_summary.as_ref().map(|link| link.congestion_control.clone()),
     }
+}
+
+/// QUIC's is the client's own; a lab sets TCP's at both ends, which the client cannot see.
+fn client_initial_window(trial: &Trial) -> Option<u32> {
+    let own = trial.load.as_ref().and_then(|load| load.initial_window_packets);
+    own.or_else(|| trial.link_summary.as_ref().map(|link| link.initial_window_packets))
 }
 
 fn origin_initial_window(trial: &Trial) -> Option<u32> {

@@ -42,7 +42,7 @@ pub struct Args {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// The program and its arguments
-    #[arg(last = true, required = true, value_name = "CMD")]
+    #[arg(last = true, required = true, value_names = ["CMD", "ARGS"])]
     command: Vec<String>,
 }
 
@@ -143,8 +143,8 @@ fn describe(summary: &LinkSummary, profile: &str) -> String {
 
 fn direction(name: &str, direction: &DirectionSummary) -> String {
     let drops: Vec<String> = direction.drops.iter().map(|(reason, count)| format!("{count} by {reason}")).collect();
-    let drops = if drops.is_empty() { "none".to_owned() } else { drops.join(", ") };
-    format!("  {name:<6}  packets {}, {}, dropped {drops}\n", direction.packets, format_size(direction.bytes))
+    let size = format_size(direction.bytes);
+    format!("  {name:<6}  packets {}, {size}, dropped {}\n", direction.packets, drops.join(", "))
 }
 
 fn program(name: &str, program: &ChildUsage) -> String {
@@ -153,5 +153,5 @@ fn program(name: &str, program: &ChildUsage) -> String {
 }
 
 fn duration(us: u64) -> String {
-    format_duration(Duration::from_micros(us))
+    if us == 0 { "0 us".to_owned() } else { format_duration(Duration::from_micros(us)) }
 }

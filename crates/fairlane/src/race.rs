@@ -287,7 +287,7 @@ fn print(runner: &Runner, summary: &Summary, json: bool) -> Result<(), Failure> 
     } else {
         let directory = runner.directory().path();
         let tables = report::terminal(summary, crate::style::of_stdout());
-        format!("{tables}  report  {}\n", directory.join("report.html").display())
+        format!("{tables}  report  {}\n  again   {}\n", directory.join("report.html").display(), summary.plan.repeat)
     };
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {

@@ -17,13 +17,13 @@ use std::time::Duration;
 
 use measure::{CpuTime, Histogram};
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll, ppoll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::prctl;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId as TimerClock, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
-use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
+use nix::time::{ClockId, clock_gettime};
 
 use crate::LabError;
 use crate::lab::{M0, M1};
@@ -32,8 +32,9 @@ use crate::sys;
 use crate::sys::packet::{BATCH, PacketSocket};
 use crate::tap::Tap;
 
-/// How long the forwarder rests between batches while frames come without a break; it makes them late by no more.
-const PAUSE_NS: u64 = 100_000;
+/// How long the forwarder rests between batches while frames come without a break. A wake-up costs more than a frame,
+/// so a train of frames is served in small batches, each frame late by about this at most, and a single one at once.
+const PAUSE: Duration = Duration::from_micros(100);
 
 /// What a forwarder did.
 pub struct Forwarded {
@@ -114,29 +115,31 @@ impl Worker {
         let mut last_ns = 0;
         loop {
             let now_ns = read(ClockId::CLOCK_MONOTONIC)?;
-            let has_worked = self.admit()? | self.deliver()?;
-            // Wake-ups cost more than frames. A train of frames is served in small batches, a single one at once.
-            if has_worked && now_ns - last_ns < 2 * PAUSE_NS {
-                last_ns = now_ns;
-                let end = TimeSpec::from_duration(Duration::from_nanos(now_ns + PAUSE_NS));
-                clock_nanosleep(ClockId::CLOCK_MONOTONIC, ClockNanosleepFlags::TIMER_ABSTIME, &end)?;
-                continue;
-            }
+            let admitted = self.admit()?;
+            let has_sent = self.deliver()?;
+            let is_train = (admitted > 0 || has_sent) && now_ns - last_ns < 2 * PAUSE.as_nanos() as u64;
             last_ns = now_ns;
-            let next_ns = self.next_due();
-            if next_ns != armed_ns {
-                set_alarm(&timer, next_ns)?;
-                armed_ns = next_ns;
-            }
-            let mut events = [stop.as_fd(), timer.as_fd(), self.socket.as_fd()]
-                .map(|fd| PollFd::new(fd, PollFlags::POLLIN));
-            poll(&mut events, PollTimeout::NONE)?;
-            let [stopped, _, socket] = events.map(|event| event.revents().unwrap_or(PollFlags::empty()));
-            if !stopped.is_empty() {
+            // Where a full batch was waiting there is probably more.
+            let pause = if admitted < BATCH { PAUSE } else { Duration::ZERO };
+            let watch = |fd| PollFd::new(fd, PollFlags::POLLIN);
+            let stopped = if is_train {
+                ppoll(&mut [watch(stop.as_fd())], Some(TimeSpec::from_duration(pause)), None)? > 0
+            } else {
+                let next_ns = self.next_due();
+                if next_ns != armed_ns {
+                    set_alarm(&timer, next_ns)?;
+                    armed_ns = next_ns;
+                }
+                let mut events = [stop.as_fd(), timer.as_fd(), self.socket.as_fd()].map(watch);
+                poll(&mut events, PollTimeout::NONE)?;
+                let [stopped, _, socket] = events.map(|event| event.revents().unwrap_or(PollFlags::empty()));
+                if socket.contains(PollFlags::POLLERR) {
+                    return Err(Errno::ENETDOWN);
+                }
+                !stopped.is_empty()
+            };
+            if stopped {
                 break;
-            }
-            if socket.contains(PollFlags::POLLERR) {
-                return Err(Errno::ENETDOWN);
             }
         }
         self.lost += self.socket.take_drops()?;
@@ -144,14 +147,14 @@ impl Worker {
         Ok(Forwarded { tap: self.tap, lateness: self.lateness, lost: self.lost, cpu })
     }
 
-    /// Lets the model judge the frames that arrived.
-    fn admit(&mut self) -> nix::Result<bool> {
+    /// Lets the model judge a batch of the frames that arrived and returns how many it was.
+    fn admit(&mut self) -> nix::Result<usize> {
         let now_ns = read(ClockId::CLOCK_MONOTONIC)?;
         let stamps_ahead_ns = read(ClockId::CLOCK_REALTIME)?.wrapping_sub(now_ns);
         let Worker { link, tap, socket, lanes, spare, lost, .. } = self;
-        let mut has_received = false;
+        let mut received = 0;
         socket.receive(BATCH, |frame| {
-            has_received = true;
+            received += 1;
             // The cables carry IP only. A frame of another kind comes from a privileged program and is not measured.
             let Some(packet) = frame.ip_packet() else { return };
             if frame.is_cut || frame.is_unsegmented() {
@@ -170,10 +173,10 @@ impl Worker {
                 lanes[direction.index()].push_back(Waiting { due_ns, frame: buffer });
             }
         });
-        Ok(has_received)
+        Ok(received)
     }
 
-    /// Sends what is due.
+    /// Sends what is due and returns whether anything was.
     fn deliver(&mut self) -> nix::Result<bool> {
         let mut has_sent = false;
         for direction in Direction::BOTH {

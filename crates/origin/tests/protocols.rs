@@ -4,11 +4,11 @@ mod clients;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use clients::{Answer, Ask, ask};
-use measure::{OriginCounters, Protocol};
+use measure::{OriginCounters, Protocol, ProtocolCounters};
 use origin::{Config, CongestionControl, Origin, tls};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -45,6 +45,12 @@ impl Served {
 
     fn ask(&self, protocol: Protocol, asks: &[Ask]) -> Option<Vec<Answer>> {
         ask(protocol, self.origin.port(), &self.ca(), asks)
+    }
+
+    fn await_count(&self, protocol: Protocol, reached: impl Fn(&ProtocolCounters) -> bool) {
+        while !reached(&self.origin.counters().protocols.remove(&protocol).unwrap_or_default()) {
+            std::thread::sleep(Duration::from_millis(2));
+        }
     }
 
     fn shutdown(self, grace: Duration) -> OriginCounters {
@@ -135,6 +141,27 @@ fn a_request_in_flight_outlives_the_shutdown() {
     }
 }
 
+/// A socket closed too early resets the connection of a client that is still reading.
+#[test]
+fn a_slow_reader_gets_all_of_its_answer_despite_the_shutdown() {
+    const SIZE: &str = "20000000";
+    for (protocol, version) in [(Protocol::H1c, "--http1.1"), (Protocol::H2, "--http2")] {
+        let served = Served::start(&[protocol]);
+        let url = format!("{}://localhost:{}/bytes/{SIZE}", protocol.scheme(), served.origin.port());
+        let client = Command::new("curl")
+            .args(["-sS", "--limit-rate", "10M", "-o", "/dev/null", "-w", "%{size_download}", version, "--cacert"])
+            .arg(served.ca())
+            .arg(url)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        served.await_count(protocol, |counts| counts.body_bytes > 1_000_000);
+        served.shutdown(Duration::from_secs(20));
+        let output = client.wait_with_output().unwrap();
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), SIZE, "{protocol}");
+    }
+}
+
 #[test]
 fn a_request_that_takes_too_long_does_not_hold_the_shutdown() {
     let served = Served::start(&[Protocol::H1c]);
@@ -142,9 +169,7 @@ fn a_request_that_takes_too_long_does_not_hold_the_shutdown() {
         .args(["-s", &format!("http://localhost:{}/delay/30000", served.origin.port())])
         .spawn()
         .unwrap();
-    while !served.origin.counters().protocols.values().any(|counts| counts.in_flight == 1) {
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    served.await_count(Protocol::H1c, |counts| counts.in_flight == 1);
     let started = Instant::now();
     served.shutdown(Duration::from_millis(50));
     assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());

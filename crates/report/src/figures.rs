@@ -10,10 +10,22 @@ pub(crate) const ABSENT: &str = "-";
 pub(crate) fn facts(summary: &Summary) -> String {
     let plan = &summary.plan;
     let rounds = match summary.rounds_done {
-        done if done == plan.rounds => format!("{done} rounds"),
-        done => format!("{done} of {} rounds", plan.rounds),
+        done if done < plan.rounds => format!("{done} of {} rounds", plan.rounds),
+        done => format!("{done} rounds"),
     };
-    format!("{} · {} · {} · {rounds} · seed {}", plan.metric, plan.workload, plan.origin, plan.seed)
+    let transport = transport(summary);
+    format!("{} · {} · {} · {transport} · {rounds} · seed {}", plan.metric, plan.workload, plan.origin, plan.seed)
+}
+
+/// Congestion control and initial window, where they are the same everywhere.
+fn transport(summary: &Summary) -> String {
+    let same = |texts: Vec<String>| texts.first().filter(|first| texts.iter().all(|text| text == *first)).cloned();
+    let control = same(summary.conditions.iter().map(|condition| ends(&condition.congestion_control)).collect());
+    let window = same(summary.conditions.iter().map(|condition| ends(&condition.initial_window)).collect());
+    match (control, window) {
+        (Some(control), Some(window)) => format!("{}, initial window {window}", control.to_uppercase()),
+        _ => "congestion control differs".to_owned(),
+    }
 }
 
 /// A time in milliseconds with three significant digits: `3.41 s`.

@@ -18,14 +18,16 @@ const NAMES: i32 = 84;
 const AXIS: i32 = 42;
 const FONT_SIZE: u32 = 16;
 const MARKER: i32 = 5;
+/// Ratios beyond this, either way, end at the edge of the forest plot.
+const FARTHEST: f64 = 100.0;
 
 /// Draws every comparison as a ratio with its interval on a common logarithmic axis. `None` when there is no interval.
 pub(crate) fn forest(summary: &Summary) -> Option<String> {
     let ends = || summary.comparisons.iter().filter_map(|comparison| comparison.low.zip(comparison.high));
     ends().next()?;
     let practical = 1.0 + summary.plan.practical;
-    let low = ends().map(|(low, _)| low).fold(practical.powi(-2), f64::min);
-    let high = ends().map(|(_, high)| high).fold(practical.powi(2), f64::max);
+    let low = ends().map(|(low, _)| low).fold(practical.powi(-2), f64::min).max(FARTHEST.recip());
+    let high = ends().map(|(_, high)| high).fold(practical.powi(2), f64::max).min(FARTHEST);
     let pad = (high / low).powf(0.04);
     let rows = summary.plan.links.len() + summary.comparisons.len();
     let title = format!("{} against {}, ratio and 95 % interval", summary.plan.metric, summary.baseline_label());
@@ -41,7 +43,7 @@ fn draw_forest(area: &Area, summary: &Summary, range: std::ops::Range<f64>, rows
         .margin_left(NAMES)
         .margin_right(FIGURES)
         .x_label_area_size(AXIS)
-        .build_cartesian_2d(range.log_scale().with_key_points(ticks), bottom..0.0)?;
+        .build_cartesian_2d(range.clone().log_scale().with_key_points(ticks), bottom..0.0)?;
     chart.draw_series([Rectangle::new([(practical.recip(), bottom), (practical, 0.0)], BAND.light.filled())])?;
     chart
         .configure_mesh()
@@ -69,11 +71,11 @@ fn draw_forest(area: &Area, summary: &Summary, range: std::ops::Range<f64>, rows
             area.draw(&Text::new(figures(comparison), (right, y), text(INK, HPos::Left, VPos::Center)))?;
             let paint = paint_of(comparison.protocol);
             if let Some((low, high)) = comparison.low.zip(comparison.high) {
-                let line = [(low, centre), (high, centre)];
+                let line = [low, high].map(|end| (end.clamp(range.start, range.end), centre));
                 chart.draw_series([PathElement::new(line, paint.light.stroke_width(2))])?;
             }
             if let Some(ratio) = comparison.ratio.filter(|_| comparison.low.is_some()) {
-                let at = chart.backend_coord(&(ratio, centre));
+                let at = chart.backend_coord(&(ratio.clamp(range.start, range.end), centre));
                 area.draw(&marker(comparison.protocol, at, paint.light.filled()))?;
             }
             row += 1;
@@ -96,6 +98,7 @@ pub(crate) fn dots(summary: &Summary, link: &str, trials: &[Trial]) -> Option<St
         .iter()
         .filter(|trial| trial.link == link && trial.entrant < summary.plan.entrants.len())
         .filter_map(|trial| trial.time_ms.map(|time| (trial, time)))
+        .filter(|(_, time)| *time > 0.0 && time.is_finite())
         .collect();
     let low = timed.iter().map(|(_, time)| *time).reduce(f64::min)?;
     let high = timed.iter().map(|(_, time)| *time).reduce(f64::max)?;

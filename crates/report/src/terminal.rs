@@ -39,8 +39,8 @@ impl Style {
     }
 }
 
-/// Writes the result of a race for a terminal: one table and one verdict per link, then warnings and the command that
-/// repeats it.
+/// Writes the result of a race for a terminal: one table and one verdict per link, then the warnings. The columns of all
+/// tables are aligned.
 ///
 /// ```text
 /// Slow 4G + 2 % loss   (1.6/0.75 Mbit/s, 150 ms, queue 64 kB)
@@ -55,9 +55,13 @@ pub fn terminal(summary: &Summary, style: Style) -> String {
         style.paint(BOLD, &style.wrap("", &plan.question)),
         style.paint(FAINT, &style.wrap("", &figures::facts(summary))),
     ];
-    for link in &plan.links {
+    let tables: Vec<Vec<Row>> = plan.links.iter().map(|link| table(summary, link)).collect();
+    let layout = Layout::of(&tables, style);
+    for (link, table) in plan.links.iter().zip(&tables) {
+        let detail = if link.detail.is_empty() { String::new() } else { format!("   ({})", link.detail) };
         lines.push(String::new());
-        lines.extend(table(summary, link, style));
+        lines.push(style.wrap("", &(style.paint(BOLD, &link.title) + &detail)));
+        lines.extend(table.iter().map(|row| layout.set(row)));
         for verdict in summary.verdicts.iter().filter(|verdict| verdict.link == link.name) {
             lines.push(style.wrap("  > ", &verdict.sentence));
         }
@@ -66,7 +70,6 @@ pub fn terminal(summary: &Summary, style: Style) -> String {
     for warning in &summary.warnings {
         lines.push(style.paint(YELLOW, &style.wrap("! ", warning)));
     }
-    lines.push(format!("  again   {}", plan.repeat));
     lines.join("\n") + "\n"
 }
 
@@ -82,35 +85,47 @@ impl Cell {
     }
 }
 
-fn table(summary: &Summary, link: &PlannedLink, style: Style) -> Vec<String> {
-    let baseline = format!("vs {}", summary.baseline_label());
-    let header = ["", "median", "95 %", &baseline, "95 %", "conns", "shakes", "retrans", "CPU c/o"];
-    let fastest = summary.verdicts.iter().find(|verdict| verdict.link == link.name).and_then(|verdict| verdict.fastest);
-    let mut rows: Vec<Vec<Cell>> =
-        vec![header.iter().map(|text| Cell { text: (*text).to_owned(), code: FAINT }).collect()];
-    for condition in summary.conditions_on(&link.name) {
-        rows.push(row(condition, summary.comparison_of(condition), fastest));
+/// The cells of a line of a table, one per column.
+type Row = [Cell; 9];
+
+/// The widths that all tables share.
+struct Layout {
+    widths: [usize; 9],
+    gap: &'static str,
+    style: Style,
+}
+
+impl Layout {
+    fn of(tables: &[Vec<Row>], style: Style) -> Layout {
+        let rows = || tables.iter().flatten();
+        let widths =
+            std::array::from_fn(|column| rows().map(|row| display_width(&row[column].text)).max().unwrap_or_default());
+        let full = widths.iter().map(|width| width + 2).sum::<usize>();
+        Layout { widths, gap: if full > style.width { " " } else { "  " }, style }
     }
 
-    let column_width = |column: usize| rows.iter().map(|row| display_width(&row[column].text)).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..header.len()).map(column_width).collect();
-    let gaps = widths.len() * 2;
-    let gap = if widths.iter().sum::<usize>() + gaps > style.width { 1 } else { 2 };
-    let detail = if link.detail.is_empty() { String::new() } else { format!("   ({})", link.detail) };
-    let title = style.wrap("", &(style.paint(BOLD, &link.title) + &detail));
-    let set = |row: &Vec<Cell>| {
-        let mut line = String::new();
-        for (cell, width) in row.iter().zip(&widths) {
-            line += &" ".repeat(gap);
-            line += &style.paint(cell.code, &cell.text);
+    fn set(&self, row: &Row) -> String {
+        let mut line = String::from(" ");
+        for (cell, width) in row.iter().zip(self.widths) {
+            line += if line == " " { " " } else { self.gap };
+            line += &self.style.paint(cell.code, &cell.text);
             line += &" ".repeat(width - display_width(&cell.text));
         }
         line.trim_end().to_owned()
-    };
-    std::iter::once(title).chain(rows.iter().map(set)).collect()
+    }
 }
 
-fn row(condition: &Condition, comparison: Option<&Comparison>, fastest: Option<usize>) -> Vec<Cell> {
+fn table(summary: &Summary, link: &PlannedLink) -> Vec<Row> {
+    let baseline = format!("vs {}", summary.baseline_label());
+    let header = ["", "median", "95 %", &baseline, "95 %", "conns", "shakes", "retrans", "CPU c/o"];
+    let fastest = summary.verdicts.iter().find(|verdict| verdict.link == link.name).and_then(|verdict| verdict.fastest);
+    let header = header.map(|text| Cell { text: text.to_owned(), code: FAINT });
+    let conditions = summary.conditions_on(&link.name);
+    let rows = conditions.map(|condition| row(condition, summary.comparison_of(condition), fastest));
+    std::iter::once(header).chain(rows).collect()
+}
+
+fn row(condition: &Condition, comparison: Option<&Comparison>, fastest: Option<usize>) -> Row {
     let or_absent = |text: Option<String>| Cell::plain(text.unwrap_or(ABSENT.to_owned()));
     let answer = match comparison.map(|comparison| comparison.answer) {
         Some(Answer::Faster) => GREEN,
@@ -119,7 +134,7 @@ fn row(condition: &Condition, comparison: Option<&Comparison>, fastest: Option<u
         Some(Answer::NoDifference) | None => "",
     };
     let name = if fastest == Some(condition.entrant) { BOLD } else { "" };
-    vec![
+    [
         Cell { text: condition.label.clone(), code: name },
         or_absent(condition.median_ms.map(figures::time)),
         or_absent(figures::time_interval(condition)),

@@ -86,6 +86,18 @@ fn plots_show_every_trial_and_name_themselves() {
 }
 
 #[test]
+fn absurd_times_can_be_drawn() {
+    let mut trials = race::trials();
+    for trial in trials.iter_mut().filter(|trial| trial.entrant == 2) {
+        trial.time_ms = Some([0.0, 1e-300, 1e300][trial.round as usize % 3]);
+    }
+    let summary = analysis::summarize(&race::plan(), &trials, &race::environment());
+    let page = html(&summary, &trials);
+    assert!(Html::parse_document(&page).errors.is_empty());
+    assert!(!page.contains("NaN"), "every coordinate is a number");
+}
+
+#[test]
 fn csv_reads_back() {
     let trials = race::trials();
     let text = csv(&trials);

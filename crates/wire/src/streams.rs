@@ -9,6 +9,8 @@ pub(crate) struct Streams<S, const SHIFT: u32> {
     /// A power of two, more than half of them free.
     slots: Vec<Slot<S>>,
     len: usize,
+    /// How many streams are not at their home; usually none.
+    displaced: usize,
 }
 
 #[derive(Debug, Default)]
@@ -20,7 +22,7 @@ struct Slot<S> {
 
 impl<S: Default, const SHIFT: u32> Streams<S, SHIFT> {
     pub(crate) fn new() -> Self {
-        Self { slots: vec![Slot::default(), Slot::default()], len: 0 }
+        Self { slots: vec![Slot::default(), Slot::default()], len: 0, displaced: 0 }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -32,10 +34,12 @@ impl<S: Default, const SHIFT: u32> Streams<S, SHIFT> {
         if (self.len + 1) * 2 > self.slots.len() {
             self.grow();
         }
-        let mut at = self.home(id);
+        let home = self.home(id);
+        let mut at = home;
         while self.slots[at].key != 0 {
             at = self.after(at);
         }
+        self.displaced += usize::from(at != home);
         self.slots[at] = Slot { key: id + 1, stream };
         self.len += 1;
     }
@@ -46,19 +50,12 @@ impl<S: Default, const SHIFT: u32> Streams<S, SHIFT> {
     }
 
     pub(crate) fn remove(&mut self, id: u64) -> Option<S> {
-        let mut hole = self.find(id)?;
-        let removed = std::mem::take(&mut self.slots[hole]).stream;
+        let at = self.find(id)?;
+        let removed = std::mem::take(&mut self.slots[at]).stream;
         self.len -= 1;
-        // Close the gap: move back each following stream whose search would now end at the hole.
-        let mut at = self.after(hole);
-        while self.slots[at].key != 0 {
-            let home = self.home(self.slots[at].key - 1);
-            let mask = self.slots.len() - 1;
-            if at.wrapping_sub(home) & mask >= at.wrapping_sub(hole) & mask {
-                self.slots.swap(hole, at);
-                hole = at;
-            }
-            at = self.after(at);
+        self.displaced -= usize::from(at != self.home(id));
+        if self.displaced > 0 {
+            self.close_gap(at);
         }
         Some(removed)
     }
@@ -69,6 +66,21 @@ impl<S: Default, const SHIFT: u32> Streams<S, SHIFT> {
         let mut ids: Vec<u64> = chosen.map(|slot| slot.key - 1).collect();
         ids.sort_unstable();
         ids.into_iter().filter_map(|id| self.remove(id).map(|stream| (id, stream))).collect()
+    }
+
+    /// Moves back each following stream whose search would now end at the hole.
+    fn close_gap(&mut self, mut hole: usize) {
+        let mask = self.slots.len() - 1;
+        let mut at = self.after(hole);
+        while self.slots[at].key != 0 {
+            let home = self.home(self.slots[at].key - 1);
+            if at.wrapping_sub(home) & mask >= at.wrapping_sub(hole) & mask {
+                self.displaced -= usize::from(hole == home);
+                self.slots.swap(hole, at);
+                hole = at;
+            }
+            at = self.after(at);
+        }
     }
 
     fn find(&self, id: u64) -> Option<usize> {
@@ -94,6 +106,7 @@ impl<S: Default, const SHIFT: u32> Streams<S, SHIFT> {
         let double = self.slots.len() * 2;
         let old = std::mem::replace(&mut self.slots, std::iter::repeat_with(Slot::default).take(double).collect());
         self.len = 0;
+        self.displaced = 0;
         for slot in old {
             if slot.key != 0 {
                 self.insert(slot.key - 1, slot.stream);
@@ -126,7 +139,11 @@ mod tests {
                 assert_eq!(streams.get_mut(id).copied(), model.get(&id).copied());
                 assert_eq!(streams.remove(id), model.remove(&id));
             }
-            assert_eq!(streams.len(), model.len());
+            let away = (0..streams.slots.len()).filter(|&at| match streams.slots[at].key {
+                0 => false,
+                key => streams.home(key - 1) != at,
+            });
+            assert_eq!((streams.len(), streams.displaced), (model.len(), away.count()));
         }
         assert!(streams.slots.len() <= 128, "long-lived streams must not make the table grow");
         let mut rest: Vec<_> = model.into_iter().filter(|(id, _)| id % 3 == 0).collect();

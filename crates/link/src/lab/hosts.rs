@@ -71,6 +71,9 @@ mod tests {
         let text = with_lab_names(present);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[..2], ["10.77.0.1\tclient", "fd77::1\tclient6"]);
-        assert_eq!(lines[2..], ["10.77.0.2\torigin", "fd77::2\torigin6", "127.0.0.1 localhost", "::1 localhost # origin"]);
+        assert_eq!(
+            lines[2..],
+            ["10.77.0.2\torigin", "fd77::2\torigin6", "127.0.0.1 localhost", "::1 localhost # origin"]
+        );
     }
 }

@@ -49,10 +49,8 @@ pub const CLIENT: Side =
 pub const ORIGIN: Side =
     Side { name: "origin", v4: Ipv4Addr::new(10, 77, 0, 2), v6: Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 2) };
 
-const NETWORKS: [(IpAddr, u8); 2] = [
-    (IpAddr::V4(Ipv4Addr::new(10, 77, 0, 0)), 24),
-    (IpAddr::V6(Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 0)), 64),
-];
+const NETWORKS: [(IpAddr, u8); 2] =
+    [(IpAddr::V4(Ipv4Addr::new(10, 77, 0, 0)), 24), (IpAddr::V6(Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 0)), 64)];
 
 const LOOPBACK: u32 = 1;
 const END_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
@@ -161,7 +159,8 @@ impl Lab {
         let interfaces = [(&self.client, &C0), (&self.middle, &M0), (&self.middle, &M1), (&self.origin, &S0)];
         interfaces.into_iter().try_fold(0, |sum, (namespace, interface)| {
             let dropped = namespace.netlink.dropped(interface.index);
-            let dropped = dropped.map_err(|e| LabError::setup(format!("reading the counters of {}", interface.name), e))?;
+            let dropped =
+                dropped.map_err(|e| LabError::setup(format!("reading the counters of {}", interface.name), e))?;
             Ok(sum + dropped)
         })
     }

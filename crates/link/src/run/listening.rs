@@ -53,7 +53,8 @@ mod tests {
     #[test]
     fn tells_a_listener_from_a_connection_and_another_port() {
         let listener = "   0: 00000000:20FB 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1 1";
-        let connection = "   1: 02004D0A:20FB 01004D0A:8000 01 00000000:00000000 00:00000000 00000000     0        0 2 1";
+        let connection =
+            "   1: 02004D0A:20FB 01004D0A:8000 01 00000000:00000000 00:00000000 00000000     0        0 2 1";
         assert!(is_bound(listener, 8443, "0A"));
         assert!(!is_bound(listener, 8444, "0A"));
         assert!(!is_bound(connection, 8443, "0A"));

@@ -105,9 +105,8 @@ impl Processes {
 
     /// Waits until a program ends, a signal arrives or the time is over, and returns the signals.
     pub fn wait(&mut self, limit: Option<Duration>) -> Result<Vec<Received>, LabError> {
-        let timeout = limit.map_or(PollTimeout::NONE, |limit| {
-            PollTimeout::try_from(limit.as_millis()).unwrap_or(PollTimeout::MAX)
-        });
+        let timeout = limit
+            .map_or(PollTimeout::NONE, |limit| PollTimeout::try_from(limit.as_millis()).unwrap_or(PollTimeout::MAX));
         let mut wait = || {
             poll(&mut [PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)], timeout)?;
             let mut signals = Vec::new();

@@ -4,7 +4,7 @@ use std::ptr;
 use std::slice;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use libc::{c_int, c_uint, c_void, sockaddr_ll, tpacket2_hdr, tpacket_req, tpacket_stats};
+use libc::{c_int, c_uint, c_void, sockaddr_ll, tpacket_req, tpacket_stats, tpacket2_hdr};
 use nix::errno::Errno;
 
 /// Bytes of `struct virtio_net_hdr`, which the kernel puts before each frame. It says among other things which checksum
@@ -91,8 +91,9 @@ impl PacketSocket {
         let socket = PacketSocket { fd, ring: ring.cast(), next: 0 };
         let everything = address(ANY_INTERFACE);
         // SAFETY: the pointer is to a live value of the length that is passed.
-        let result =
-            unsafe { libc::bind(socket.fd.as_raw_fd(), (&raw const everything).cast(), size_of_val(&everything) as u32) };
+        let result = unsafe {
+            libc::bind(socket.fd.as_raw_fd(), (&raw const everything).cast(), size_of_val(&everything) as u32)
+        };
         Errno::result(result)?;
         Ok(socket)
     }
@@ -101,10 +102,10 @@ impl PacketSocket {
     pub fn receive(&mut self, limit: usize, mut visit: impl FnMut(Frame<'_>)) {
         for _ in 0..limit {
             // SAFETY: `next` is below SLOTS, so the slot lies within the mapping, and the header at its start is
-            // aligned (slots are 2048 bytes apart in a page-aligned mapping), as is the address behind it. The status word is the only field that
-            // both sides write; it is accessed atomically. Once it reads USER (acquire), the kernel leaves the slot
-            // alone until it is set back (release), so the header and the frame, whose place and length the kernel
-            // wrote within the slot, can be borrowed until then.
+            // aligned (slots are 2048 bytes apart in a page-aligned mapping), as is the address behind it. The status
+            // word is the only field that both sides write; it is accessed atomically. Once it reads USER (acquire),
+            // the kernel leaves the slot alone until it is set back (release), so the header, the address and the
+            // frame, whose place and length the kernel wrote within the slot, can be borrowed until then.
             unsafe {
                 let slot = self.ring.add(self.next * SLOT_BYTES);
                 let status = AtomicU32::from_ptr(slot.cast());

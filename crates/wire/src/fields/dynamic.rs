@@ -29,7 +29,7 @@ struct Entry {
 }
 
 /// What RFC 7541 section 4.1 adds to the lengths of an entry's strings.
-const OVERHEAD: usize = 32;
+pub(super) const OVERHEAD: usize = 32;
 
 impl Entry {
     fn size(self) -> usize {
@@ -73,20 +73,20 @@ impl DynamicTable {
         self.reclaim();
     }
 
-    /// Adds an entry, evicts the oldest ones (RFC 7541 section 4.4), and returns the size of the new one. Its name may be
-    /// that of an entry which goes.
+    /// Adds an entry, evicts the oldest ones (RFC 7541 section 4.4), and returns the size of the new one. Its name may
+    /// be that of an entry which goes.
     pub(super) fn insert(&mut self, name: Name<'_>, value: Text<'_>) -> Result<usize, Reason> {
         let start = self.bytes.len();
-        match name {
-            Name::Text(text) => text.append_to(&mut self.bytes)?,
+        let name_len = match name {
+            Name::Text(text) => text.append_to(&mut self.bytes)? as u32,
             Name::OfEntry(index) => {
                 let (name, _) = self.place(index).ok_or(NO_ENTRY)?;
+                let len = name.len() as u32;
                 self.bytes.extend_from_within(name);
+                len
             }
-        }
-        let name_len = (self.bytes.len() - start) as u32;
-        value.append_to(&mut self.bytes)?;
-        let value_len = (self.bytes.len() - start) as u32 - name_len;
+        };
+        let value_len = value.append_to(&mut self.bytes)? as u32;
         let entry = Entry { start: self.removed + start as u64, name_len, value_len };
         self.version += 1;
         self.evict_down_to(self.limit.saturating_sub(entry.size()));

@@ -1,7 +1,8 @@
 //! HPACK (RFC 7541): responses in, requests out.
 
-use super::dynamic::{DynamicTable, NO_ENTRY, Name};
+use super::dynamic::{DynamicTable, NO_ENTRY, Name, OVERHEAD};
 use super::tables::{Found, HPACK, find};
+use super::text::Kind;
 use super::{Memo, Reader, Reason, Scratch, Section, Text, writer};
 use crate::Request;
 
@@ -74,7 +75,7 @@ impl Decoder {
         Ok(section)
     }
 
-    /// Applies the remembered block as often as it was deferred. Once it has filled the table, more makes no difference.
+    /// Applies the remembered block as often as it was deferred; once it has filled the table, more changes nothing.
     fn settle(&mut self) -> Result<(), Reason> {
         if let Effect::Adds { size } = self.effect
             && self.deferred > 0
@@ -125,12 +126,17 @@ impl Decoder {
                 let value = reader.string(7)?;
                 (name, value, inserts.then_some((source, value)))
             };
-            section.add(name, value)?;
-            if self.shows_fields && !name.is_pseudo() {
+            let kind = name.kind();
+            if self.shows_fields && kind == Kind::Regular {
                 self.scratch.show(name, value, &mut |name, value| visit(&section, name, value))?;
             }
+            section.add(kind, value);
             if let Some((name, value)) = insertion {
-                added += self.table.insert(name, value)?;
+                let size = self.table.insert(name, value)?;
+                section.count(size - OVERHEAD);
+                added += size;
+            } else {
+                section.count(name.len()? + value.len()?);
             }
         }
         let effect = if self.table.version() == version {
@@ -220,7 +226,7 @@ impl From<&Request> for Template {
             field(false, name, value, &mut literal);
             let index = find(&HPACK, name, value);
             if !matches!(index, Found::Field(_)) {
-                size += name.len() + value.len() + 32;
+                size += name.len() + value.len() + OVERHEAD;
             }
             references.push(index);
         }

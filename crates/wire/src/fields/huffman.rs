@@ -108,17 +108,23 @@ static STEPS: [[Step; 16]; 256] = {
     steps
 };
 
-/// Decodes `coded` octet by octet.
-pub(super) fn decode(coded: &[u8], mut emit: impl FnMut(u8)) -> Result<(), Reason> {
+/// Most octets that so many bytes of Huffman code can hold.
+pub(super) fn max_decoded_len(coded: usize) -> usize {
+    coded * 8 / 5
+}
+
+/// Decodes `coded` and returns how many octets it holds. After each step, `put` gets the number of octets complete
+/// before it and the octet that it may have completed: a branch here would cost more than what is put in vain.
+pub(super) fn decode(coded: &[u8], mut put: impl FnMut(usize, u8)) -> Result<usize, Reason> {
     let mut state = 0;
     let mut seen = 0;
     let mut flags = MAY_END;
+    let mut len = 0;
     for byte in coded {
         for bits in [byte >> 4, byte & 15] {
-            let step = STEPS[state as usize][bits as usize];
-            if step.flags & EMITS != 0 {
-                emit(step.octet);
-            }
+            let step = STEPS[usize::from(state)][usize::from(bits)];
+            put(len, step.octet);
+            len += usize::from(step.flags & EMITS);
             state = step.next;
             flags = step.flags;
             seen |= flags;
@@ -129,7 +135,7 @@ pub(super) fn decode(coded: &[u8], mut emit: impl FnMut(u8)) -> Result<(), Reaso
     } else if flags & MAY_END == 0 {
         Err("a Huffman-coded string has wrong padding")
     } else {
-        Ok(())
+        Ok(len)
     }
 }
 
@@ -162,8 +168,10 @@ mod tests {
     use super::*;
 
     fn decoded(coded: &[u8]) -> Result<Vec<u8>, Reason> {
-        let mut out = Vec::new();
-        decode(coded, |octet| out.push(octet)).map(|()| out)
+        let mut out = vec![0; max_decoded_len(coded.len()) + 1];
+        let len = decode(coded, |at, octet| out[at] = octet)?;
+        out.truncate(len);
+        Ok(out)
     }
 
     #[test]

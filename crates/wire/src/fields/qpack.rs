@@ -1,6 +1,7 @@
 //! QPACK (RFC 9204) with SETTINGS_QPACK_MAX_TABLE_CAPACITY 0 on both sides: the static table and literals.
 
 use super::tables::{Found, QPACK, find};
+use super::text::Kind;
 use super::{Memo, Reader, Reason, Scratch, Section, Text, writer};
 use crate::Request;
 
@@ -44,10 +45,12 @@ impl Decoder {
                 0b0010 | 0b0011 => (reader.string(3)?, reader.string(7)?),
                 _ => return Err(NO_DYNAMIC),
             };
-            section.add(name, value)?;
-            if self.shows_fields && !name.is_pseudo() {
+            let kind = name.kind();
+            if self.shows_fields && kind == Kind::Regular {
                 self.scratch.show(name, value, &mut |name, value| visit(&section, name, value))?;
             }
+            section.add(kind, value);
+            section.count(name.len()? + value.len()?);
         }
         self.memo.keep(block, section);
         Ok(section)

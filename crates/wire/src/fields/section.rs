@@ -1,6 +1,7 @@
 //! What a field section says, and the memory of the last one.
 
-use super::{Reason, Text};
+use super::Reason;
+use super::text::{Kind, Text};
 
 /// A field section as far as the connection cares.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,18 +16,21 @@ pub(crate) struct Section {
 }
 
 impl Section {
-    /// Adds a field; finds every error in the coding of its strings.
-    pub(super) fn add(&mut self, name: Text<'_>, value: Text<'_>) -> Result<(), Reason> {
-        self.decoded_bytes = self.decoded_bytes.saturating_add((name.len()? + value.len()?) as u32);
-        if !name.is_pseudo() {
-            self.has_regular = true;
-        } else if name.is_status() && !self.has_regular && self.status.is_none() {
-            self.status = value.status();
-            self.malformed |= self.status.is_none();
-        } else {
-            self.malformed = true;
+    /// Adds the lengths of a field's name and value.
+    pub(super) fn count(&mut self, len: usize) {
+        self.decoded_bytes = self.decoded_bytes.saturating_add(len as u32);
+    }
+
+    /// Adds a field.
+    pub(super) fn add(&mut self, kind: Kind, value: Text<'_>) {
+        match kind {
+            Kind::Regular => self.has_regular = true,
+            Kind::Status if !self.has_regular && self.status.is_none() => {
+                self.status = value.status();
+                self.malformed |= self.status.is_none();
+            }
+            Kind::Status | Kind::OtherPseudo => self.malformed = true,
         }
-        Ok(())
     }
 
     /// Whether it is the head of an interim response, after which another one comes.
@@ -72,7 +76,7 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
-    /// Decodes a regular field and hands it to `visit`.
+    /// Decodes a field and hands it to `visit`.
     pub(super) fn show(
         &mut self,
         name: Text<'_>,

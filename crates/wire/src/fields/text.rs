@@ -9,6 +9,14 @@ pub(super) struct Text<'a> {
     huffman: bool,
 }
 
+/// Kinds of fields, by their names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Regular,
+    Status,
+    OtherPseudo,
+}
+
 /// `:status` in Huffman code: a server may spell it although every static table has it.
 const STATUS_CODED: [u8; 5] = [0xb8, 0x84, 0x8d, 0x36, 0xa3];
 
@@ -23,48 +31,57 @@ impl<'a> Text<'a> {
 
     /// Length of the decoded string; finds every error of the coding.
     pub(super) fn len(self) -> Result<usize, Reason> {
-        if !self.huffman {
-            return Ok(self.raw.len());
-        }
-        let mut length = 0;
-        huffman::decode(self.raw, |_| length += 1)?;
-        Ok(length)
+        if self.huffman { huffman::decode(self.raw, |_, _| {}) } else { Ok(self.raw.len()) }
     }
 
-    /// Appends the decoded string to `out`.
-    pub(super) fn append_to(self, out: &mut Vec<u8>) -> Result<(), Reason> {
+    /// Appends the decoded string to `out` and returns its length.
+    pub(super) fn append_to(self, out: &mut Vec<u8>) -> Result<usize, Reason> {
         if !self.huffman {
             out.extend_from_slice(self.raw);
-            return Ok(());
+            return Ok(self.raw.len());
         }
-        huffman::decode(self.raw, |octet| out.push(octet))
+        let start = out.len();
+        // One more, for the octets that `decode` puts before it knows that there is none.
+        out.resize(start + huffman::max_decoded_len(self.raw.len()) + 1, 0);
+        let room = &mut out[start..];
+        let len = huffman::decode(self.raw, |at, octet| room[at] = octet)?;
+        out.truncate(start + len);
+        Ok(len)
     }
 
-    /// Whether the string begins with a colon (the Huffman code 1011100).
-    pub(super) fn is_pseudo(self) -> bool {
-        self.raw.first().is_some_and(|&byte| if self.huffman { byte >> 1 == 0b101_1100 } else { byte == b':' })
-    }
-
-    pub(super) fn is_status(self) -> bool {
-        if self.huffman { self.raw == STATUS_CODED } else { self.raw == b":status" }
+    /// What the string means as the name of a field.
+    pub(super) fn kind(self) -> Kind {
+        let is_pseudo = match self.raw.first() {
+            // The Huffman code of a colon has seven bits.
+            Some(byte) if self.huffman => byte >> 1 == 0b101_1100,
+            Some(byte) => *byte == b':',
+            None => false,
+        };
+        if !is_pseudo {
+            Kind::Regular
+        } else if self.raw == if self.huffman { &STATUS_CODED[..] } else { b":status" } {
+            Kind::Status
+        } else {
+            Kind::OtherPseudo
+        }
     }
 
     /// The string as a status code: three digits, 100 or more.
     pub(super) fn status(self) -> Option<u16> {
         let mut digits = [0; 3];
-        let mut length = 0;
-        let mut put = |octet| {
-            if let Some(digit) = digits.get_mut(length) {
-                *digit = octet;
-            }
-            length += 1;
-        };
         if self.huffman {
-            huffman::decode(self.raw, put).ok()?;
+            let mut put = |at, octet| {
+                if let Some(digit) = digits.get_mut(at) {
+                    *digit = octet;
+                }
+            };
+            if huffman::decode(self.raw, &mut put) != Ok(3) {
+                return None;
+            }
         } else {
-            self.raw.iter().copied().for_each(&mut put);
+            digits = self.raw.try_into().ok()?;
         }
-        if length != 3 || !digits.iter().all(u8::is_ascii_digit) {
+        if !digits.iter().all(u8::is_ascii_digit) {
             return None;
         }
         let status = digits.iter().fold(0, |status, digit| status * 10 + u16::from(digit - b'0'));
@@ -83,18 +100,16 @@ mod tests {
     }
 
     #[test]
-    fn status_is_known_in_either_form() {
-        assert_eq!(code(":status"), STATUS_CODED);
-        assert!(Text::coded(&code(":status")).is_status());
-        assert!(Text::plain(b":status").is_status());
-        assert!(!Text::coded(&code(":states")).is_status());
-    }
-
-    #[test]
-    fn a_colon_is_known_in_either_form() {
-        for (name, pseudo) in [(":path", true), (":", true), ("path", false), ("", false)] {
-            assert_eq!(Text::plain(name.as_bytes()).is_pseudo(), pseudo);
-            assert_eq!(Text::coded(&code(name)).is_pseudo(), pseudo);
+    fn kinds_are_known_in_either_form() {
+        for (name, kind) in [
+            (":status", Kind::Status),
+            (":states", Kind::OtherPseudo),
+            (":", Kind::OtherPseudo),
+            ("status", Kind::Regular),
+            ("", Kind::Regular),
+        ] {
+            assert_eq!(Text::plain(name.as_bytes()).kind(), kind);
+            assert_eq!(Text::coded(&code(name)).kind(), kind);
         }
     }
 

@@ -24,8 +24,8 @@ use upload::Uploads;
 /// How an HTTP/2 connection behaves.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Most requests in flight; the peer's SETTINGS_MAX_CONCURRENT_STREAMS may allow fewer. Until its SETTINGS have come
-    /// it is at most 100, and those beyond the peer's limit may be refused.
+    /// Most requests in flight; the peer's SETTINGS_MAX_CONCURRENT_STREAMS may allow fewer. Until its SETTINGS have
+    /// come it is at most 100, and those beyond the peer's limit may be refused.
     pub max_streams: usize,
     /// Receive window of each stream in bytes, 1 to 2^31-1.
     pub stream_window: u32,
