@@ -93,10 +93,9 @@ impl Runner {
             checked.push(condition.protocol);
             match self.check(&experiment, condition, stop)? {
                 None => return Ok(Ending::Interrupted),
-                Some(trial) if trial.load.is_none() || !trial.is_valid() => {
-                    return Err(self.preflight_error(condition.protocol, &trial));
-                }
-                Some(_) => {}
+                // A late link is no reason not to begin; each trial will be judged for itself.
+                Some(trial) if trial.load.as_ref().is_some_and(|load| load.requests.failed == 0) => {}
+                Some(trial) => return Err(self.preflight_error(condition.protocol, &trial)),
             }
         }
         Ok(Ending::Complete)
@@ -125,15 +124,19 @@ impl Runner {
     }
 
     fn preflight_error(&self, protocol: Protocol, trial: &Trial) -> Error {
+        let place = format!("origin:{}", self.experiment.lab_port());
         let origin = match self.experiment.origin.kind {
             OriginKind::BuiltIn => "the built-in origin".to_owned(),
-            _ => self.experiment.url(protocol, "origin"),
+            OriginKind::Command | OriginKind::Running => self.experiment.url(protocol, &place),
         };
         let others: Vec<&str> =
             self.experiment.protocols.iter().filter(|other| **other != protocol).map(|other| other.name()).collect();
-        let mut cure = format!("Switch {protocol} on at the origin");
+        let mut cure = match self.experiment.origin.kind {
+            OriginKind::Command => format!("Make sure that the origin's command runs and serves {protocol}"),
+            OriginKind::BuiltIn | OriginKind::Running => format!("Make sure that it runs and serves {protocol}"),
+        };
         if others.len() >= 2 {
-            cure += &format!(", or race without it: --protocols {}", others.join(","));
+            cure += &format!(", or race without {protocol}: --protocols {}", others.join(","));
         }
         Error::Preflight { origin, protocol, reason: trial.invalid.join("; "), cure }
     }

@@ -111,7 +111,7 @@ impl Bench<'_> {
             && !origin.listens(*port)
         {
             let ended = origin.terminate();
-            let message = format!("the origin does not listen on port {port}: {}", last_line(&files.messages));
+            let message = format!("the origin does not listen on port {port}: {}", last_words(&files.messages));
             return Ok(Evidence { ended, load: None, link: None, origin: None, message });
         }
         let mut child = self.quiet(command, &files.messages)?;
@@ -125,7 +125,7 @@ impl Bench<'_> {
             load: read_json(&files.client),
             link: if linked { read_json(&files.link) } else { None },
             origin: read_json(&files.origin),
-            message: last_line(&files.messages),
+            message: last_words(&files.messages),
         })
     }
 
@@ -292,9 +292,13 @@ fn read_json<T: DeserializeOwned>(path: &Path) -> Option<T> {
     serde_json::from_slice(&fs::read(path).ok()?).ok()
 }
 
-/// The last message of a child process, without the name of the program.
-fn last_line(path: &Path) -> String {
+/// What the child processes said last, at most this many lines.
+const LINES: usize = 5;
+
+/// The last messages of child processes as one line, without the name of our own program.
+fn last_words(path: &Path) -> String {
     let text = fs::read_to_string(path).unwrap_or_default();
-    let line = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
-    line.trim_start_matches("fairlane: ").to_owned()
+    let lines: Vec<&str> = text.lines().map(|line| line.trim_start_matches("fairlane: ").trim()).collect();
+    let lines: Vec<&str> = lines.into_iter().filter(|line| !line.is_empty()).collect();
+    lines[lines.len().saturating_sub(LINES)..].join(" | ")
 }

@@ -42,7 +42,7 @@ impl Live {
     /// Shows the latest progress.
     pub fn show(&mut self, plan: &Plan, progress: &Progress, environment: &Environment) {
         if !self.is_terminal {
-            return self.tell(plan, progress);
+            return self.tell(progress);
         }
         self.bar.set_position((progress.share * STEPS as f64) as u64);
         self.bar.set_prefix(format!("round {}", progress.round));
@@ -69,16 +69,11 @@ impl Live {
         }
     }
 
-    fn tell(&mut self, plan: &Plan, progress: &Progress) {
+    fn tell(&mut self, progress: &Progress) {
         if progress.round > self.rounds_told {
             self.rounds_told = progress.round;
             let elapsed = units::format_duration(progress.elapsed.max(Duration::from_millis(1)));
-            eprintln!(
-                "  round {} of {} links, {} trials done, {elapsed}",
-                progress.round,
-                plan.links.len(),
-                progress.trials.len()
-            );
+            eprintln!("  round {} begins after {elapsed}; {} trials done", progress.round, progress.trials.len());
         }
     }
 

@@ -1,8 +1,8 @@
 //! `fairlane race` as a user runs it: what it prints, what it leaves behind, and what holds from first principles.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use measure::{Protocol, Trial};
@@ -28,15 +28,6 @@ fn journal(run: &Path) -> Vec<Trial> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-fn refused(arguments: &[&str]) -> (i32, String) {
-    let folder = tempfile::tempdir().unwrap();
-    let output = fairlane().arg("race").args(arguments).current_dir(folder.path()).output().unwrap();
-    assert!(fs::read_dir(folder.path()).unwrap().next().is_none_or(|entry| {
-        fs::read_dir(entry.unwrap().path()).unwrap().next().is_none()
-    }), "nothing half-written: {output:?}");
-    (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
-}
-
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
@@ -53,7 +44,8 @@ fn a_race_counts_alike_at_client_wire_and_origin_and_obeys_first_principles() {
     let folder = tempfile::tempdir().unwrap();
     let (summary, trials) = race(folder.path(), &["--link", "rate=100mbit rtt=100ms", "--rounds", "3"]);
 
-    for (protocol, connections, round_trips) in [(Protocol::H1, 6, 3.0), (Protocol::H2, 1, 3.0), (Protocol::H3, 1, 2.0)] {
+    for (protocol, connections, round_trips) in [(Protocol::H1, 6, 3.0), (Protocol::H2, 1, 3.0), (Protocol::H3, 1, 2.0)]
+    {
         let trials = of(&trials, protocol);
         for trial in &trials {
             let (load, origin) = (trial.load.as_ref().unwrap(), trial.origin.as_ref().unwrap());
@@ -65,9 +57,13 @@ fn a_race_counts_alike_at_client_wire_and_origin_and_obeys_first_principles() {
             assert_eq!(origin.protocols[&protocol].requests, 31);
             assert_eq!(load.pages[0].objects, 30);
         }
-        let first_byte = median(trials.iter().map(|trial| trial.load.as_ref().unwrap().pages[0].first_byte_us as f64).collect());
+        let first_byte =
+            median(trials.iter().map(|trial| trial.load.as_ref().unwrap().pages[0].first_byte_us as f64).collect());
         let expected = round_trips * 100_000.0;
-        assert!((first_byte / expected - 1.0).abs() < 0.05, "{protocol}: first byte after {first_byte} us, not {expected}");
+        assert!(
+            (first_byte / expected - 1.0).abs() < 0.05,
+            "{protocol}: first byte after {first_byte} us, not {expected}"
+        );
     }
     let bodies: Vec<u64> = trials.iter().map(|trial| trial.load.as_ref().unwrap().pages[0].data_bytes).collect();
     assert!(bodies.iter().all(|bytes| *bytes == bodies[0]), "equal bytes over every protocol: {bodies:?}");
@@ -89,7 +85,8 @@ fn a_race_counts_alike_at_client_wire_and_origin_and_obeys_first_principles() {
 #[test]
 fn any_trial_can_be_repeated_by_its_recorded_command_line() {
     let folder = tempfile::tempdir().unwrap();
-    let (_, trials) = race(folder.path(), &["--link", "rate=20mbit rtt=20ms loss=3%", "--protocols", "h1,h2", "--rounds", "1"]);
+    let (_, trials) =
+        race(folder.path(), &["--link", "rate=20mbit rtt=20ms loss=3%", "--protocols", "h1,h2", "--rounds", "1"]);
     let trial = of(&trials, Protocol::H2)[0];
     let output = Command::new(&trial.command[0]).args(&trial.command[1..]).output().unwrap();
     assert!(output.status.success(), "{output:?}");

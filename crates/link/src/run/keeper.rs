@@ -182,7 +182,7 @@ fn faults(lateness: Lateness, unmodelled_drops: u64, cpu_us: u64, duration: Dura
         ));
     }
     if unmodelled_drops > 0 {
-        faults.push(format!("{unmodelled_drops} packets were lost that the link should have delivered"));
+        faults.push(format!("packets lost that the link should have delivered: {unmodelled_drops}"));
     }
     if share >= 70 {
         faults.push(format!("the link itself was the bottleneck: its forwarder used {share} % of a processor"));
@@ -200,7 +200,7 @@ mod tests {
         let late = |p99_us| Lateness { p50_us: 30, p99_us, max_us: 90_000 };
         assert_eq!(faults(late(1000), 0, 699_999, second), Vec::<String>::new());
         assert!(faults(late(1001), 0, 0, second)[0].contains("late"));
-        assert!(faults(late(80), 1, 0, second)[0].contains("1 packets were lost"));
+        assert!(faults(late(80), 1, 0, second)[0].contains("delivered: 1"));
         assert!(faults(late(80), 0, 700_000, second)[0].contains("70 % of a processor"));
         assert_eq!(faults(Lateness::default(), 0, 0, Duration::ZERO), Vec::<String>::new());
     }
