@@ -61,8 +61,9 @@ impl Live {
                 .iter()
                 .filter(|comparison| comparison.link == link.name)
                 .filter_map(|comparison| {
-                    let (ratio, low, high) = (comparison.ratio?, comparison.low?, comparison.high?);
-                    Some(format!("{} {ratio:.2}x ({low:.2}–{high:.2})", comparison.label))
+                    let ratio = format!("{} {:.2}x", comparison.label, comparison.ratio?);
+                    let interval = comparison.low.zip(comparison.high);
+                    Some(interval.map_or(ratio.clone(), |(low, high)| format!("{ratio} ({low:.2}–{high:.2})")))
                 })
                 .collect();
             line.set_message(format!("{:26} {}", link.title, ratios.join("   ")));

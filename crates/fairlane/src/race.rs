@@ -39,7 +39,7 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["link", "loss"])]
     no_link: bool,
 
-    /// Rounds: trials of every condition [default: 7]
+    /// Rounds: trials of every condition [default: 15, or as many beyond 7 as fit in 100 s]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
 

@@ -137,11 +137,14 @@ impl Profile {
         }
     }
 
-    /// The name for a heading: `Slow 4G`, `Slow 4G, loss=2%`.
+    /// The name for a heading: `Slow 4G`, `Slow 4G + 2 % loss`, `Slow 4G, queue=32kB`.
     pub fn title(&self) -> String {
         let mut words = self.name.split(' ').map(|word| find(word).map_or(word, |named| named.title));
         let first = words.next().unwrap_or_default().to_owned();
-        words.fold(first, |title, word| title + ", " + word)
+        words.fold(first, |title, word| match word.strip_prefix("loss=").map(parse_share) {
+            Some(Ok(share)) => format!("{title} + {} loss", format_share(share)),
+            _ => title + ", " + word,
+        })
     }
 
     /// The parameters in words, down before up: `1.6/0.75 Mbit/s, RTT 150 ms, queue 64 kB, loss 2 %`.

@@ -16,12 +16,14 @@ pub(super) struct Records {
     incomplete: Vec<u8>,
     handshaking: bool,
     peer_closed: bool,
+    /// Whether TLS has failed, after which it must not be asked for anything.
+    failed: bool,
 }
 
 impl Records {
     pub(super) fn new(setup: &TlsSetup) -> Result<Records, Broken> {
         let tls = UnbufferedClientConnection::new(setup.config.clone(), setup.name.clone())?;
-        Ok(Records { tls, incomplete: Vec::new(), handshaking: true, peer_closed: false })
+        Ok(Records { tls, incomplete: Vec::new(), handshaking: true, peer_closed: false, failed: false })
     }
 
     pub(super) fn is_handshaking(&self) -> bool {
@@ -52,12 +54,13 @@ impl Records {
             let status = self.tls.process_tls_records(bytes);
             let mut discard = status.discard;
             let mut blocked = false;
+            let mut result = Ok(());
             match status.state {
                 Ok(ConnectionState::ReadTraffic(mut traffic)) => {
                     while let Some(record) = traffic.next_record() {
                         let record = record?;
                         discard += record.discard;
-                        plaintext(record.payload)?;
+                        result = result.and_then(|()| plaintext(record.payload));
                     }
                 }
                 Ok(ConnectionState::EncodeTlsData(mut message)) => {
@@ -80,26 +83,29 @@ impl Records {
                 Ok(ConnectionState::PeerClosed) => self.peer_closed = true,
                 Ok(_) => blocked = true,
                 Err(error) => {
-                    self.alert(out);
+                    self.alert(&mut bytes[discard..], out);
+                    self.failed = true;
                     return Err(error.into());
                 }
             }
             bytes = &mut mem::take(&mut bytes)[discard..];
-            if blocked {
+            if blocked || result.is_err() {
                 self.incomplete.extend_from_slice(bytes);
-                return Ok(());
+                return result;
             }
         }
     }
 
     /// Encrypts plaintext at the end of `out`.
     pub(super) fn seal(&mut self, plaintext: &[u8], out: &mut Vec<u8>) -> Result<(), Broken> {
+        if self.failed {
+            return Err(setup_error(&"it has failed before"));
+        }
         let start = out.len();
         // Each record of up to 16 KiB gains a header, a nonce (TLS 1.2) and a tag.
         const OVERHEAD: usize = 64;
         out.resize(start + plaintext.len() + (plaintext.len() / 16_384 + 1) * OVERHEAD, 0);
-        let status = self.tls.process_tls_records(&mut []);
-        let sealed = match status.state? {
+        let sealed = match self.tls.process_tls_records(&mut self.incomplete).state? {
             ConnectionState::WriteTraffic(mut traffic) => traffic.encrypt(plaintext, &mut out[start..]),
             state => return Err(setup_error(&format!("cannot send in the state {state:?}"))),
         };
@@ -108,12 +114,21 @@ impl Records {
         Ok(())
     }
 
-    /// Appends the alert that tells the peer why the connection ends, or that it does.
-    pub(super) fn alert(&mut self, out: &mut Vec<u8>) {
+    /// Appends the alert that tells the peer that the connection ends, if TLS is in a state to do so.
+    pub(super) fn close(&mut self, out: &mut Vec<u8>) {
+        if !self.handshaking && !self.failed {
+            let mut incomplete = mem::take(&mut self.incomplete);
+            self.alert(&mut incomplete, out);
+        }
+    }
+
+    /// Appends the alert that TLS has ready or, when nothing is wrong, the one that closes the connection. TLS refers to
+    /// bytes it has not discarded, so it must see them again.
+    fn alert(&mut self, incomplete: &mut [u8], out: &mut Vec<u8>) {
         let start = out.len();
-        out.resize(start + 256, 0);
-        let status = self.tls.process_tls_records(&mut []);
-        let length = match status.state {
+        const ALERT: usize = 256;
+        out.resize(start + ALERT, 0);
+        let length = match self.tls.process_tls_records(incomplete).state {
             Ok(ConnectionState::EncodeTlsData(mut message)) => message.encode(&mut out[start..]).unwrap_or(0),
             Ok(ConnectionState::WriteTraffic(mut traffic)) => {
                 traffic.queue_close_notify(&mut out[start..]).unwrap_or(0)

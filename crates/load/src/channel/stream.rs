@@ -238,7 +238,7 @@ impl<H: wire::Connection + 'static> Channel for StreamChannel<H> {
         if self.flush(scratch, now).is_ok()
             && let Some(records) = &mut self.records
         {
-            records.alert(&mut self.unsent);
+            records.close(&mut self.unsent);
             let _ = send(&mut self.socket, &mut self.unsent);
         }
     }
