@@ -82,7 +82,7 @@ fn canonical_text_reads_back_exactly() {
 #[test]
 fn titles_and_descriptions_read_well() {
     for (text, title, description) in [
-        ("slow-4g loss=2%", "Slow 4G, loss=2%", "1.6/0.75 Mbit/s, RTT 150 ms, queue 64 kB, loss 2 %"),
+        ("slow-4g loss=2%", "Slow 4G + 2 % loss", "1.6/0.75 Mbit/s, RTT 150 ms, queue 64 kB, loss 2 %"),
         ("lte", "WebPageTest LTE", "12 Mbit/s, RTT 70 ms, queue 105 kB, no loss"),
         ("dial", "WebPageTest Dial-up", "49/30 kbit/s, RTT 120 ms, queue 64 kB, no loss"),
         ("online rtt=20ms", "No limits, rtt=20ms", "unlimited rate, RTT 20 ms, no loss"),
