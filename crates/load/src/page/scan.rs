@@ -1,7 +1,7 @@
 /// Finds the objects that an HTML document embeds, while the document arrives.
 ///
-/// It knows as much of HTML as that takes: tags with quoted and bare attributes, comments, and elements whose content is
-/// text (WHATWG HTML, "Tokenization"). Bytes that are not UTF-8 are replaced.
+/// It knows as much of HTML as that takes: tags with quoted and bare attributes, comments, and elements whose content
+/// is text (WHATWG HTML, "Tokenization"). Bytes that are not UTF-8 are replaced.
 #[derive(Debug, Default)]
 pub(super) struct Scanner {
     /// What has arrived and could not be understood yet: an incomplete tag or comment.

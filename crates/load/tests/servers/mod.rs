@@ -4,6 +4,7 @@ use std::fs;
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use load::{Amount, LoadError, Plan, Target, Verification};
@@ -14,7 +15,7 @@ use tempfile::TempDir;
 /// A running server; ends with this value.
 pub struct Server {
     child: Child,
-    directory: TempDir,
+    directory: Rc<TempDir>,
     /// Port of HTTP in cleartext.
     pub clear_port: u16,
     /// Port of HTTPS, and of QUIC where the server speaks it.
@@ -57,7 +58,8 @@ impl Server {
                 "daemon off; master_process off; pid {root}/pid; error_log {root}/error.log;
                  events {{ worker_connections 1024; }}
                  http {{
-                   log_format short '$request_method $request_uri $status $server_protocol $http_x_test $content_length';
+                   log_format short '$request_method $request_uri $status $server_protocol $http_x_test '
+                     '$content_length';
                    access_log {root}/access.log short;
                    client_body_temp_path {root}/body; proxy_temp_path {root}/proxy; fastcgi_temp_path {root}/fastcgi;
                    uwsgi_temp_path {root}/uwsgi; scgi_temp_path {root}/scgi;
@@ -96,7 +98,7 @@ impl Server {
         })
     }
 
-    fn start(program: &str, authority: bool, command: impl FnOnce(&Path, u16, u16) -> Command) -> Option<Server> {
+    fn start(program: &str, authority: bool, command: impl Fn(&Path, u16, u16) -> Command) -> Option<Server> {
         let directory = tempfile::tempdir().unwrap();
         let key = KeyPair::generate().unwrap();
         let mut parameters = CertificateParams::new(["localhost".to_owned()]).unwrap();
@@ -106,27 +108,38 @@ impl Server {
         fs::write(directory.path().join("cert.pem"), parameters.self_signed(&key).unwrap().pem()).unwrap();
         fs::write(directory.path().join("key.pem"), key.serialize_pem()).unwrap();
         write_site(&directory.path().join("www"));
-        let (clear_port, tls_port) = (free_port(), free_port());
-        let output = fs::File::create(directory.path().join("output")).unwrap();
-        let mut command = command(directory.path(), clear_port, tls_port);
-        command.stdin(Stdio::null()).stdout(output.try_clone().unwrap()).stderr(output);
-        let child = match command.spawn() {
-            Ok(child) => child,
-            Err(error) => {
-                eprintln!("SKIPPED: {program} cannot be started: {error}");
-                return None;
-            }
-        };
-        let mut server = Server { child, directory, clear_port, tls_port };
-        for port in [clear_port, tls_port] {
-            until(&format!("{program} listens on {port}"), || {
-                if let Some(status) = server.child.try_wait().unwrap() {
-                    panic!("{program} ended with {status}: {}", server.read("output") + &server.read("start.log"));
+        let directory = Rc::new(directory);
+        // A port that was free may be taken by the time the server binds it; then other ports are tried.
+        for _ in 0..5 {
+            let (clear_port, tls_port) = (free_port(), free_port());
+            let output = fs::File::create(directory.path().join("output")).unwrap();
+            let mut command = command(directory.path(), clear_port, tls_port);
+            command.stdin(Stdio::null()).stdout(output.try_clone().unwrap()).stderr(output);
+            let child = match command.spawn() {
+                Ok(child) => child,
+                Err(error) => {
+                    eprintln!("SKIPPED: {program} cannot be started: {error}");
+                    return None;
                 }
-                TcpStream::connect(("127.0.0.1", port)).is_ok()
-            });
+            };
+            let mut server = Server { child, directory: Rc::clone(&directory), clear_port, tls_port };
+            if server.listens() {
+                return Some(server);
+            }
+            eprintln!("{program} ended: {}", server.read("output") + &server.read("start.log"));
         }
-        Some(server)
+        panic!("{program} does not start");
+    }
+
+    /// Waits until both ports answer; false when the server ended instead.
+    fn listens(&mut self) -> bool {
+        let ports = [self.clear_port, self.tls_port];
+        let mut ended = false;
+        until("the server listens", || {
+            ended = self.child.try_wait().unwrap().is_some();
+            ended || ports.iter().all(|port| TcpStream::connect(("127.0.0.1", *port)).is_ok())
+        });
+        !ended
     }
 
     fn read(&self, name: &str) -> String {
