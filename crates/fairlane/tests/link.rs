@@ -25,15 +25,11 @@ while True:
 
 /// Whether a lab can be built here and the oracle is present; says loudly why not.
 fn can_run() -> bool {
-    let obstacle = match link::availability() {
-        Err(error) => Some(error.to_string()),
-        Ok(()) if Command::new("python3").arg("--version").output().is_err() => Some("there is no python3".to_owned()),
-        Ok(()) => None,
-    };
-    if let Some(obstacle) = &obstacle {
-        eprintln!("SKIPPED: {obstacle}");
+    if let Err(error) = link::availability() {
+        testbed::skip(&error.to_string());
+        return false;
     }
-    obstacle.is_none()
+    testbed::has(&["python3"])
 }
 
 fn fairlane(arguments: &[&str]) -> Command {
@@ -302,9 +298,7 @@ fn works_for_an_ordinary_user() {
         command
     };
     if !setpriv().arg("--version").output().is_ok_and(|output| output.status.success()) {
-        eprintln!(
-            "SKIPPED: cannot run the binary as user 1000 (needs root, setpriv, and a build that others may read)"
-        );
+        testbed::skip("cannot run the binary as user 1000 (needs root, setpriv, and a build that others may read)");
         return;
     }
     let client = "

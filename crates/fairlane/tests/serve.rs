@@ -1,7 +1,7 @@
 //! `fairlane serve` as its users meet it: the command line, what it prints, signals, files, and public clients.
 
 use std::fs;
-use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -166,14 +166,10 @@ fn a_certificate_of_the_users_is_served() {
 
 #[test]
 fn the_clients_of_nghttp2_work() {
-    let serve = Serve::start(&["--admin", "127.0.0.1:0"]);
-    if Command::new("h2load").arg("--version").output().is_err()
-        || Command::new("nghttp").arg("--version").output().is_err()
-    {
-        // Written past the capture of the test harness: a skipped client must be seen.
-        let _ = writeln!(io::stderr(), "SKIPPED nghttp and h2load: not installed (Debian: nghttp2-client)");
+    if !testbed::has(&["nghttp", "h2load"]) {
         return;
     }
+    let serve = Serve::start(&["--admin", "127.0.0.1:0"]);
     for scheme in ["http", "https"] {
         let body =
             succeed(Command::new("nghttp").args(["--no-verify-peer", &serve.url(scheme, "/rest/v10/employees")]));

@@ -118,7 +118,7 @@ impl Server {
             let child = match command.spawn() {
                 Ok(child) => child,
                 Err(error) => {
-                    eprintln!("SKIPPED: {program} cannot be started: {error}");
+                    testbed::skip(&format!("{program} cannot be started: {error}"));
                     return None;
                 }
             };

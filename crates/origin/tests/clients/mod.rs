@@ -1,7 +1,7 @@
 //! Clients that nobody here wrote: curl for HTTP/1.1 and HTTP/2, aioquic for HTTP/3.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -73,9 +73,7 @@ fn curl(protocol: Protocol, port: u16, ca: &Path, ask: &Ask) -> Answer {
 
 fn aioquic(port: u16, ca: &Path, asks: &[Ask]) -> Option<Vec<Answer>> {
     let Some(python) = python_with_aioquic() else {
-        // Written past the capture of the test harness: a skipped protocol must be seen.
-        let reason = "SKIPPED HTTP/3: no aioquic; python3 -m venv target/venv && target/venv/bin/pip install aioquic";
-        let _ = writeln!(io::stderr(), "{reason}");
+        testbed::skip("no aioquic; python3 -m venv target/venv && target/venv/bin/pip install aioquic");
         return None;
     };
     let requests: Vec<Value> = asks
