@@ -25,6 +25,7 @@
 //!   browsers, the post-quantum hybrid first, over TCP and QUIC alike.
 
 mod channel;
+mod cipher;
 mod error;
 mod lane;
 mod page;

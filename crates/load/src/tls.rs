@@ -1,12 +1,11 @@
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
-use measure::TlsFacts;
+use measure::{Protocol, TlsFacts};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{
-    ClientSessionMemoryCache, ClientSessionStore, Resumption, Tls12ClientSessionValue, Tls13ClientSessionValue,
-    WebPkiServerVerifier, verify_server_name,
+    ClientSessionMemoryCache, ClientSessionStore, Resumption, WebPkiServerVerifier, verify_server_name,
 };
 use rustls::crypto::aws_lc_rs::{self, kx_group};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
@@ -15,6 +14,7 @@ use rustls::{CipherSuite, ClientConfig, DigitallySignedStruct, NamedGroup, RootC
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
+use crate::cipher::AgreedCipher;
 use crate::{LoadError, Plan, Verification};
 
 /// Everything that the connections of a run share about TLS: one configuration, one store of sessions.
@@ -25,7 +25,8 @@ use crate::{LoadError, Plan, Verification};
 pub(crate) struct TlsSetup {
     pub config: Arc<ClientConfig>,
     pub name: ServerName<'static>,
-    sessions: Arc<Sessions>,
+    sessions: Arc<ClientSessionMemoryCache>,
+    quic_cipher: AgreedCipher,
     verifier: Verifier,
 }
 
@@ -33,11 +34,15 @@ impl TlsSetup {
     /// Reads certificates and builds the configuration for the plan's protocol, which is the only one offered.
     pub(crate) fn new(plan: &Plan) -> Result<TlsSetup, LoadError> {
         let setup_error = |error: &dyn std::fmt::Display| LoadError::TlsSetup(error.to_string());
-        let provider = Arc::new(provider());
+        let mut provider = provider();
+        let quic_cipher = AgreedCipher::default();
+        if plan.protocol == Protocol::H3 {
+            provider.cipher_suites = quic_cipher.observe(&provider.cipher_suites);
+        }
+        let provider = Arc::new(provider);
         // The first random number costs AWS-LC some 20 ms of CPU; better here than in the first handshake.
         provider.secure_random.fill(&mut [0; 1]).map_err(|_| LoadError::TlsSetup("no random numbers".to_owned()))?;
         let verifier = verifier(&plan.verification, Arc::clone(&provider))?;
-        let sessions = Arc::new(Sessions::default());
         let mut config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(|error| setup_error(&error))?
@@ -45,17 +50,16 @@ impl TlsSetup {
             .with_custom_certificate_verifier(Arc::new(verifier.clone()))
             .with_no_client_auth();
         config.alpn_protocols = plan.protocol.alpn().map(<[u8]>::to_vec).into_iter().collect();
-        config.resumption = Resumption::store(Arc::clone(&sessions) as Arc<dyn ClientSessionStore>);
+        let sessions = remember_sessions(&mut config);
         let name = plan.target.server_name();
         let name = ServerName::try_from(name).map_err(|error| setup_error(&error))?;
-        Ok(TlsSetup { config: Arc::new(config), name, sessions, verifier })
+        Ok(TlsSetup { config: Arc::new(config), name, sessions, quic_cipher, verifier })
     }
 
     /// The same setup without any session to resume: what a browser with an empty cache has.
     pub(crate) fn cold(&self) -> TlsSetup {
-        let sessions = Arc::new(Sessions::default());
         let mut config = ClientConfig::clone(&self.config);
-        config.resumption = Resumption::store(Arc::clone(&sessions) as Arc<dyn ClientSessionStore>);
+        let sessions = remember_sessions(&mut config);
         TlsSetup { config: Arc::new(config), sessions, ..self.clone() }
     }
 
@@ -79,22 +83,25 @@ impl TlsSetup {
         (Arc::new(config), shown)
     }
 
-    /// What TLS agreed on, for a QUIC connection, as far as the store of sessions learned it: the cipher suite is
-    /// known only when the server sends a session ticket.
+    /// What TLS agreed on in the latest QUIC handshake. quinn-proto tells no more than ALPN; the key exchange is what
+    /// the store of sessions remembers to offer next time.
     pub(crate) fn quic_facts(&self, alpn: Option<Vec<u8>>) -> TlsFacts {
-        let seen = self.sessions.seen();
         TlsFacts {
             version: "TLSv1.3".to_owned(),
-            cipher: seen.cipher.map_or_else(|| UNKNOWN.to_owned(), cipher_name),
-            key_exchange: seen.key_exchange.map_or_else(|| UNKNOWN.to_owned(), group_name),
+            cipher: self.quic_cipher.get().map_or_else(String::new, cipher_name),
+            key_exchange: self.sessions.kx_hint(&self.name).map_or_else(String::new, group_name),
             alpn: alpn.map(|name| String::from_utf8_lossy(&name).into_owned()),
             verification: self.verification(),
         }
     }
 }
 
-/// What stands where the server did not let the client know.
-const UNKNOWN: &str = "unknown";
+/// Gives a configuration an empty store of sessions.
+fn remember_sessions(config: &mut ClientConfig) -> Arc<ClientSessionMemoryCache> {
+    let sessions = Arc::new(ClientSessionMemoryCache::new(32));
+    config.resumption = Resumption::store(Arc::clone(&sessions) as Arc<dyn ClientSessionStore>);
+    sessions
+}
 
 /// The IANA name of a key exchange group, in the spelling of the registry and of browsers.
 pub(crate) fn group_name(group: NamedGroup) -> String {
@@ -210,64 +217,5 @@ impl ServerCertVerifier for Verifier {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.provider.signature_verification_algorithms.supported_schemes()
-    }
-}
-
-/// The sessions of a run, which also remember what was agreed on.
-#[derive(Debug)]
-struct Sessions {
-    cache: ClientSessionMemoryCache,
-    seen: Mutex<Seen>,
-}
-
-/// What TLS agreed on, as far as the store of sessions is told.
-#[derive(Clone, Debug, Default)]
-struct Seen {
-    cipher: Option<CipherSuite>,
-    key_exchange: Option<NamedGroup>,
-}
-
-impl Default for Sessions {
-    fn default() -> Self {
-        Sessions { cache: ClientSessionMemoryCache::new(32), seen: Mutex::default() }
-    }
-}
-
-impl Sessions {
-    fn seen(&self) -> Seen {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
-impl ClientSessionStore for Sessions {
-    fn set_kx_hint(&self, server_name: ServerName<'static>, group: NamedGroup) {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).key_exchange = Some(group);
-        self.cache.set_kx_hint(server_name, group);
-    }
-
-    fn kx_hint(&self, server_name: &ServerName<'_>) -> Option<NamedGroup> {
-        self.cache.kx_hint(server_name)
-    }
-
-    fn set_tls12_session(&self, server_name: ServerName<'static>, value: Tls12ClientSessionValue) {
-        self.cache.set_tls12_session(server_name, value);
-    }
-
-    fn tls12_session(&self, server_name: &ServerName<'_>) -> Option<Tls12ClientSessionValue> {
-        self.cache.tls12_session(server_name)
-    }
-
-    fn remove_tls12_session(&self, server_name: &ServerName<'static>) {
-        self.cache.remove_tls12_session(server_name);
-    }
-
-    fn insert_tls13_ticket(&self, server_name: ServerName<'static>, value: Tls13ClientSessionValue) {
-        let cipher = value.suite().common.suite;
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).cipher = Some(cipher);
-        self.cache.insert_tls13_ticket(server_name, value);
-    }
-
-    fn take_tls13_ticket(&self, server_name: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
-        self.cache.take_tls13_ticket(server_name)
     }
 }

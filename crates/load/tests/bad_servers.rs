@@ -116,7 +116,7 @@ fn a_stalled_server_does_not_hold_up_a_timed_run() {
     assert!(begun.elapsed() < Duration::from_secs(10));
     let counts = &summary.requests;
     assert_eq!((counts.started, counts.done, counts.failed), (3, 0, 0), "given up is neither done nor failed");
-    assert!((300_000..1_000_000).contains(&summary.duration_us), "the grace is not measured: {}", summary.duration_us);
+    assert!((250_000..1_000_000).contains(&summary.duration_us), "the grace is not measured: {}", summary.duration_us);
 }
 
 #[test]

@@ -16,6 +16,8 @@ use quinn_proto::{
     TransportErrorCode, VarInt, WriteError,
 };
 use quinn_udp::{RecvMeta, UdpSockRef, UdpSocketState};
+use rustls::Tls13CipherSuite;
+use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
 use wire::{FailureKind, Token, h2, h3};
 
 use super::{Broken, Channel, Description, Sink, Volume};
@@ -307,6 +309,16 @@ impl QuicChannel {
     }
 }
 
+/// The suite of Initial packets (RFC 9001 section 5.2), which is not the one agreed on.
+fn initial_suite() -> Result<rustls::quic::Suite, Broken> {
+    let suite = TLS13_AES_128_GCM_SHA256.tls13().and_then(Tls13CipherSuite::quic_suite);
+    suite.ok_or_else(|| no_suite(&"no suite for Initial packets"))
+}
+
+fn no_suite(error: &dyn std::fmt::Display) -> Broken {
+    Broken::Tls(rustls::Error::General(error.to_string()))
+}
+
 /// Whether an error of the socket tells of an ICMP message, and so goes away by being told.
 fn is_icmp(kind: io::ErrorKind) -> bool {
     use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable};
@@ -343,7 +355,7 @@ impl Channel for QuicChannel {
         registry.register(&mut socket, token, Interest::READABLE | Interest::WRITABLE)?;
         let udp = UdpSocketState::new(UdpSockRef::from(&socket))?;
         let (tls, certificate_shown) = settings.tls.observed();
-        let crypto = QuicClientConfig::try_from(tls).map_err(|error| rustls::Error::General(error.to_string()))?;
+        let crypto = QuicClientConfig::with_initial(tls, initial_suite()?).map_err(|error| no_suite(&error))?;
         let mut config = ClientConfig::new(Arc::new(crypto));
         config.transport_config(Arc::clone(&settings.transport));
         let mut endpoint = Endpoint::new(Arc::clone(&settings.endpoint), None, !udp.may_fragment(), None);
