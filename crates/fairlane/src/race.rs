@@ -19,9 +19,9 @@ use crate::live::Live;
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Experiment file (TOML); without it the built-in page race
-    #[arg(value_name = "FILE", conflicts_with = "resume")]
-    experiment: Option<PathBuf>,
+    /// Name of a built-in experiment, or an experiment file (TOML)
+    #[arg(value_name = "EXPERIMENT", default_value = "page", conflicts_with = "resume")]
+    experiment: PathBuf,
 
     /// Protocols to race, the same one twice for a test of the race itself [default: h1,h2,h3]
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
@@ -51,7 +51,7 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 
-    /// Trials that run at once [default: 4; 1 without emulated links]
+    /// Trials that run at once [default: 4, at most two per processor; 1 without emulated links]
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
 
@@ -97,8 +97,8 @@ const EXAMPLES: &str = "Examples:
 
 Exit codes: 0 done, 1 no valid result, 2 bad usage or input, 3 this machine or the origin cannot do it, 130 interrupted.";
 
-/// The built-in experiment.
-const PAGE: &str = include_str!("../../../experiments/page.toml");
+/// The built-in experiments by name.
+const BUILT_IN: [(&str, &str); 1] = [("page", include_str!("../../../experiments/page.toml"))];
 
 /// `--quick`: the time in which rounds may begin and end, leaving some of 30 s for start and report.
 const QUICK: &str = "24s";
@@ -175,9 +175,18 @@ fn prepare(args: Args) -> Result<(Runner, String), Failure> {
 
 /// The experiment that the flags ask for.
 fn resolve(args: &Args) -> Result<Experiment, Failure> {
-    let mut experiment = match &args.experiment {
-        Some(path) => Experiment::read(path)?,
-        None => Experiment::parse("page.toml", PAGE)?,
+    let built_in = BUILT_IN.iter().find(|(name, _)| args.experiment.as_os_str() == *name);
+    let mut experiment = match built_in {
+        Some((name, text)) => Experiment::parse(name, text)?,
+        None if !args.experiment.exists() => {
+            let names: Vec<&str> = BUILT_IN.iter().map(|(name, _)| *name).collect();
+            return Err(Failure::Usage(format!(
+                "there is no built-in experiment and no file '{}': built in are {}",
+                args.experiment.display(),
+                names.join(", ")
+            )));
+        }
+        None => Experiment::read(&args.experiment)?,
     };
     if !args.protocols.is_empty() {
         experiment.protocols = args.protocols.clone();
@@ -204,9 +213,9 @@ fn resolve(args: &Args) -> Result<Experiment, Failure> {
     if let Some(seed) = args.seed {
         experiment.seed = seed;
     }
-    if let Some(jobs) = args.jobs {
-        experiment.jobs = jobs;
-    }
+    // More trials at once than this would wait for each other instead of for the network.
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    experiment.jobs = args.jobs.unwrap_or(experiment.jobs.min(2 * processors));
     if let Some(url) = &args.url {
         experiment.workload.url = Some(url.clone());
         experiment.workload.description = format!("page fetch from cold: {url} and the objects it embeds");
