@@ -1,13 +1,10 @@
-use measure::{Environment, Protocol, Trial};
+use measure::{CongestionControl, Environment, Protocol, Trial};
 
 use crate::counts::Observed;
 use crate::rounds::Rounds;
 use crate::statistics::{median, median_interval};
 use crate::summary::{Condition, Ends, Plan};
 use crate::{bottleneck, counts, entrants};
-
-/// Bytes that count as one packet of QUIC's initial window: the payload of a full TCP segment, as the origin sets it.
-const PACKET_BYTES: u64 = 1448;
 
 /// Describes every cell of the matrix.
 pub(crate) fn conditions(plan: &Plan, trials: &[Trial], rounds: &Rounds, environment: &Environment) -> Vec<Condition> {
@@ -83,7 +80,7 @@ fn origin_initial_window(trial: &Trial) -> Option<u32> {
     match trial.protocol {
         Protocol::H3 => {
             let bytes = trial.origin.as_ref()?.quic_initial_window_bytes;
-            u32::try_from((bytes + PACKET_BYTES / 2) / PACKET_BYTES).ok()
+            u32::try_from(bytes / CongestionControl::PACKET_BYTES).ok()
         }
         _ => trial.link_summary.as_ref().map(|link| link.initial_window_packets),
     }

@@ -2,7 +2,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use link::profile::Profile;
-use measure::{Protocol, units};
+use measure::{CongestionControl, Protocol, units};
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
@@ -74,14 +74,14 @@ pub struct Workload {
 #[serde(deny_unknown_fields)]
 pub struct Transport {
     /// Congestion control algorithm.
-    pub congestion_control: String,
+    pub congestion_control: CongestionControl,
     /// Initial congestion window, packets.
     pub initial_window: u32,
 }
 
 impl Default for Transport {
     fn default() -> Self {
-        Transport { congestion_control: "cubic".to_owned(), initial_window: 10 }
+        Transport { congestion_control: CongestionControl::Cubic, initial_window: 10 }
     }
 }
 

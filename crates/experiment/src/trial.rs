@@ -194,7 +194,7 @@ impl Bench<'_> {
     fn transport(&self) -> Vec<String> {
         let transport = &self.experiment.transport;
         let window = transport.initial_window.to_string();
-        words(&["--congestion-control", &transport.congestion_control, "--initial-window", &window])
+        words(&["--congestion-control", transport.congestion_control.name(), "--initial-window", &window])
     }
 
     /// Without a lab, trials that run at once need ports of their own.

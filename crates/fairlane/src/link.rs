@@ -1,7 +1,6 @@
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io::{self, Write};
-use std::path::PathBuf;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -58,12 +57,15 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         port: args.port,
         client: args.command,
     };
-    let mut output: Box<dyn Write> = match &args.output {
-        None => Box::new(io::stderr()),
-        Some(path) => Box::new(
-            File::create(path).map_err(|error| Failure::Usage(format!("cannot write {}: {error}", path.display())))?,
-        ),
-    };
+    let unwritable = |path: &Path, error| Failure::Usage(format!("cannot write {}: {error}", path.display()));
+    if let Some(path) = &args.output {
+        // Better known before the run than after it; what the file holds stays until there is something to write.
+        let is_new = !path.exists();
+        File::options().append(true).create(true).open(path).map_err(|error| unwritable(path, error))?;
+        if is_new {
+            fs::remove_file(path).map_err(|error| unwritable(path, error))?;
+        }
+    }
 
     let Outcome { summary, warnings } = match run.execute() {
         Ok(outcome) => outcome,
@@ -77,7 +79,10 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     } else {
         describe(&summary, &description)
     };
-    writeln!(output, "{text}").map_err(|error| Failure::Usage(format!("cannot write what the link did: {error}")))?;
+    match &args.output {
+        Some(path) => fs::write(path, text + "\n").map_err(|error| unwritable(path, error))?,
+        None => eprintln!("{text}"),
+    }
     Ok(ExitCode::from(summary.client.exit_code as u8))
 }
 

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use clap::ValueEnum;
-use load::{Amount, CongestionControl, LoadError, Plan, Progress, Target, Verification};
-use measure::Protocol;
+use load::{Amount, LoadError, Plan, Progress, Target, Verification};
 use measure::units::{format_duration, parse_duration};
+use measure::{CongestionControl, Protocol};
 
 use crate::failure::Failure;
 use crate::interrupt;
@@ -71,22 +70,15 @@ pub struct Args {
     /// Load the URL as a page, with the objects it embeds, -n times, each with fresh connections like a browser's
     #[arg(long)]
     page: bool,
-    /// Congestion control of QUIC; that of TCP is the kernel's
-    #[arg(long, value_name = "NAME", value_enum, default_value_t = Congestion::Cubic)]
-    congestion_control: Congestion,
+    /// Congestion control of QUIC: cubic, bbr or reno; that of TCP is the kernel's
+    #[arg(long, value_name = "NAME", default_value_t)]
+    congestion_control: CongestionControl,
     /// Initial congestion window of QUIC in packets of 1448 bytes; that of TCP is the kernel's
     #[arg(long, value_name = "PACKETS", default_value_t = 10)]
     initial_window: u32,
     /// Print the summary as JSON
     #[arg(long)]
     json: bool,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum Congestion {
-    Cubic,
-    Bbr,
-    Newreno,
 }
 
 /// Runs `fairlane load`.
@@ -149,11 +141,7 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
         None if args.insecure => Verification::Insecure,
         None => Verification::Roots,
     };
-    plan.congestion_control = match args.congestion_control {
-        Congestion::Cubic => CongestionControl::Cubic,
-        Congestion::Bbr => CongestionControl::Bbr,
-        Congestion::Newreno => CongestionControl::NewReno,
-    };
+    plan.congestion_control = args.congestion_control;
     plan.initial_window_packets = args.initial_window;
     Ok(plan)
 }

@@ -6,10 +6,10 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::value_parser;
-use measure::Protocol;
 use measure::units::parse_duration;
+use measure::{CongestionControl, Protocol};
 use origin::tls::{self, Identity};
-use origin::{Config, CongestionControl, Origin};
+use origin::{Config, Origin};
 use serde_json::json;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -57,7 +57,7 @@ pub struct Args {
     /// Directory of the employees database [default: in memory]
     #[arg(long, value_name = "DIR")]
     store: Option<PathBuf>,
-    /// Congestion control of QUIC, and of TCP where the kernel allows it: cubic, bbr or newreno
+    /// Congestion control of QUIC, and of TCP where the kernel allows it: cubic, bbr or reno
     #[arg(long, value_name = "NAME", default_value_t = CongestionControl::Cubic)]
     congestion_control: CongestionControl,
     /// Initial window of QUIC in packets of 1448 bytes, as of kernel TCP
@@ -183,7 +183,7 @@ fn ready_text(config: &Config, origin: &Origin) -> String {
     lines.extend(config.identity.ca().map(|ca| format!("{:9} {}", "CA", ca.display())));
     lines.extend(origin.admin().map(|address| format!("{:9} http://{address}/stats", "counters")));
     let asked = config.congestion_control;
-    if let Some(tcp) = origin.tcp_congestion_control().filter(|tcp| *tcp != asked.kernel_name()) {
+    if let Some(tcp) = origin.tcp_congestion_control().filter(|tcp| *tcp != asked.name()) {
         lines.push(format!("Unfair: QUIC has {asked}, but the kernel gives TCP {tcp}."));
     }
     if config.protocols.iter().any(|protocol| protocol.is_encrypted()) && config.identity.is_temporary() {

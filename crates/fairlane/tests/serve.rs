@@ -147,7 +147,7 @@ fn what_it_prints_says_how_to_reach_and_trust_it() {
     assert!(kept[0].starts_with("h1c h2c") && kept[0].contains(" http://localhost:"), "{kept:?}");
     assert!(kept[1].starts_with("h1 h2 h3") && kept[1].contains(" https://localhost:"), "{kept:?}");
     assert!(kept[2].ends_with("ca.pem"), "{kept:?}");
-    let temporary = text(&["--congestion-control", "newreno"]);
+    let temporary = text(&["--congestion-control", "reno"]);
     assert!(temporary[2].contains("--tls-dir DIR"), "{temporary:?}");
 }
 

@@ -40,7 +40,7 @@ mod tls;
 mod worker;
 
 pub use error::LoadError;
-pub use plan::{Amount, CongestionControl, Plan, Verification};
+pub use plan::{Amount, Plan, Verification};
 pub use run::{Progress, run};
 pub use target::Target;
 pub use text::render;

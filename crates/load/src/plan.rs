@@ -2,7 +2,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::Bytes;
-use measure::Protocol;
+use measure::{CongestionControl, Protocol};
 use wire::Request;
 
 use crate::{LoadError, Target};
@@ -65,28 +65,6 @@ pub enum Verification {
     CaFile(PathBuf),
     /// Not at all.
     Insecure,
-}
-
-/// Congestion control of QUIC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CongestionControl {
-    /// RFC 9438, also the default of Linux for TCP.
-    Cubic,
-    /// BBR version 1.
-    Bbr,
-    /// RFC 9002 section 7.
-    NewReno,
-}
-
-impl CongestionControl {
-    /// The name used in flags and summaries.
-    pub const fn name(self) -> &'static str {
-        match self {
-            CongestionControl::Cubic => "cubic",
-            CongestionControl::Bbr => "bbr",
-            CongestionControl::NewReno => "newreno",
-        }
-    }
 }
 
 impl Plan {

@@ -10,6 +10,7 @@
 //!  link  ── LinkSummary ────┘
 //! ```
 
+mod congestion;
 mod cpu;
 mod environment;
 mod histogram;
@@ -20,6 +21,7 @@ mod protocol;
 mod trial;
 pub mod units;
 
+pub use congestion::{CongestionControl, ParseCongestionControlError};
 pub use cpu::CpuTime;
 pub use environment::Environment;
 pub use histogram::{Histogram, Spread};

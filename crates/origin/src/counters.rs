@@ -2,9 +2,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use measure::{CpuTime, OriginCounters, Protocol, ProtocolCounters, QuicCounts};
-
-use crate::config::{CongestionControl, PACKET_BYTES};
+use measure::{CongestionControl, CpuTime, OriginCounters, Protocol, ProtocolCounters, QuicCounts};
 
 /// The counters of one origin. Every count is exact; a reading while requests run is not one instant's.
 pub struct Counters {
@@ -87,7 +85,7 @@ impl Counters {
             protocols,
             quic: self.quic.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             quic_congestion_control: self.congestion_control.name().to_owned(),
-            quic_initial_window_bytes: u64::from(self.initial_window_packets) * PACKET_BYTES,
+            quic_initial_window_bytes: u64::from(self.initial_window_packets) * CongestionControl::PACKET_BYTES,
             cpu: CpuTime::of_this_process().since(self.cpu_when_ready),
             uptime_us: self.ready.elapsed().as_micros() as u64,
         }

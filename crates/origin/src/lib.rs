@@ -33,7 +33,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub use config::{Config, CongestionControl, MAX_DELAY, PACKET_BYTES, ParseCongestionControlError};
+pub use config::{Config, MAX_DELAY};
 pub use error::Error;
 
 use crate::app::App;

@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use clients::{Answer, Ask, ask};
-use measure::{OriginCounters, Protocol, ProtocolCounters};
-use origin::{Config, CongestionControl, Origin, tls};
+use measure::{CongestionControl, OriginCounters, Protocol, ProtocolCounters};
+use origin::{Config, Origin, tls};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 

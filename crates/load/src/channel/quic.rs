@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use measure::QuicCounts;
+use measure::{CongestionControl, QuicCounts};
 use mio::net::UdpSocket;
 use mio::{Interest, Registry, Token as EventToken};
 use quinn_proto::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};
@@ -22,7 +22,7 @@ use wire::{FailureKind, Token, h2, h3};
 
 use super::{Broken, Channel, Description, Sink, Volume};
 use crate::tls::TlsSetup;
-use crate::{CongestionControl, LoadError, Plan};
+use crate::{LoadError, Plan};
 
 /// HTTP/3 over a QUIC connection with a UDP socket of its own.
 pub(crate) struct QuicChannel {
@@ -109,7 +109,7 @@ fn controller(algorithm: CongestionControl, window: u64) -> Arc<dyn ControllerFa
             config.initial_window(window);
             Arc::new(config)
         }
-        CongestionControl::NewReno => {
+        CongestionControl::Reno => {
             let mut config = NewRenoConfig::default();
             config.initial_window(window);
             Arc::new(config)

@@ -9,7 +9,7 @@ use h3::server::{RequestResolver, RequestStream};
 use http::Response;
 use http::header::CONTENT_LENGTH;
 use http_body_util::BodyExt as _;
-use measure::Protocol;
+use measure::{CongestionControl, Protocol};
 use quinn::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};
 use quinn::crypto::rustls::QuicServerConfig;
 use quinn::{
@@ -23,9 +23,8 @@ use super::service::{Counted, Service};
 use super::{
     CONNECTION_WINDOW, FAREWELL, H3_NO_ERROR, IDLE_TIMEOUT, MAX_HEADER_BYTES, MAX_STREAMS, STREAM_WINDOW, Site,
 };
-use crate::config::PACKET_BYTES;
 use crate::tls::server_config;
-use crate::{Config, CongestionControl, Error};
+use crate::{Config, Error};
 
 type Resolver = RequestResolver<h3_quinn::Connection, Bytes>;
 type Requests = h3::server::Connection<h3_quinn::Connection, Bytes>;
@@ -57,7 +56,7 @@ fn transport(config: &Config) -> TransportConfig {
         .max_idle_timeout(Some(idle))
         .congestion_controller_factory(congestion_controller(
             config.congestion_control,
-            u64::from(config.initial_window_packets) * PACKET_BYTES,
+            u64::from(config.initial_window_packets) * CongestionControl::PACKET_BYTES,
         ));
     transport
 }
@@ -77,7 +76,7 @@ fn congestion_controller(
             config.initial_window(initial_window);
             Arc::new(config)
         }
-        CongestionControl::NewReno => {
+        CongestionControl::Reno => {
             let mut config = NewRenoConfig::default();
             config.initial_window(initial_window);
             Arc::new(config)

@@ -1,10 +1,11 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 
+use measure::CongestionControl;
 use nix::errno::Errno;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::{CongestionControl, Error};
+use crate::Error;
 
 /// How often a free port is looked for: one that is free for TCP may be taken for UDP.
 const ATTEMPTS: usize = 32;
@@ -77,7 +78,7 @@ impl Sockets {
             let listen = || -> io::Result<(Socket, SocketAddr)> {
                 let socket = bound(address, Type::STREAM, Protocol::TCP)?;
                 // Where the kernel does not have or allow the algorithm, its own stays and is reported.
-                let _ = socket.set_tcp_congestion(wanted.congestion_control.kernel_name().as_bytes());
+                let _ = socket.set_tcp_congestion(wanted.congestion_control.name().as_bytes());
                 socket.listen(BACKLOG)?;
                 let address = local_address(&socket)?;
                 Ok((socket, address))
@@ -146,7 +147,7 @@ mod tests {
     use super::*;
 
     fn wanted(bind: &[IpAddr], port: u16) -> Wanted<'_> {
-        Wanted { bind, port, tcp: true, udp: true, congestion_control: CongestionControl::NewReno }
+        Wanted { bind, port, tcp: true, udp: true, congestion_control: CongestionControl::Reno }
     }
 
     #[test]
