@@ -60,7 +60,7 @@ pub(crate) fn round(experiment: &Experiment, round: u32, done: &[Trial]) -> Vec<
 }
 
 /// How often a condition is tried in a round before the round goes on without it.
-pub(crate) const MAX_ATTEMPTS: u32 = 3;
+pub(crate) const MAX_ATTEMPTS: u32 = 5;
 
 fn is_of(trial: &Trial, experiment: &Experiment, condition: Condition, round: u32) -> bool {
     trial.round == round && trial.entrant == condition.entrant && trial.link == link_name(experiment, condition)

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use measure::LinkSummary;
@@ -291,16 +291,7 @@ fn works_for_an_ordinary_user() {
     if !can_run() {
         return;
     }
-    let user = ["--reuid", "1000", "--regid", "1000", "--clear-groups"];
-    let setpriv = || {
-        let mut command = Command::new("setpriv");
-        command.args(user).arg(FAIRLANE).current_dir("/");
-        command
-    };
-    if !setpriv().arg("--version").output().is_ok_and(|output| output.status.success()) {
-        testbed::skip("cannot run the binary as user 1000 (needs root, setpriv, and a build that others may read)");
-        return;
-    }
+    let Some(user) = testbed::OrdinaryUser::with(FAIRLANE) else { return };
     let client = "
 import os, socket
 listener = socket.create_server(('client', 80))
@@ -308,7 +299,8 @@ connection = socket.create_connection(('origin', 8443))
 connection.sendall(b'5')
 print(os.getuid(), connection.recv(5).decode(), connection.getsockopt(socket.IPPROTO_TCP, 13, 16).rstrip(b'\\0').decode())
 ";
-    let output: Output = setpriv()
+    let output = user
+        .command()
         .args(["link", "rtt=1ms", "--origin", &python(BYTES_ORIGIN), "--", "python3", "-c", client])
         .output()
         .unwrap();

@@ -12,10 +12,12 @@ fn fairlane() -> Command {
     Command::new(env!("CARGO_BIN_EXE_fairlane"))
 }
 
-/// A race into a fresh run directory; panics with what it said when it fails.
+/// A race into a fresh run directory, two trials at once; panics with what it said when it fails.
 fn race(folder: &Path, arguments: &[&str]) -> (Value, Vec<Trial>) {
     let out = folder.join("run");
-    let output = fairlane().arg("race").args(arguments).arg("--json").arg("--out").arg(&out).output().unwrap();
+    let mut command = fairlane();
+    let output =
+        command.arg("race").args(arguments).args(["--jobs", "2", "--json", "--out"]).arg(&out).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
     let kept: Value = serde_json::from_str(&fs::read_to_string(out.join("summary.json")).unwrap()).unwrap();
@@ -41,8 +43,9 @@ fn of(trials: &[Trial], protocol: Protocol) -> Vec<&Trial> {
 
 #[test]
 fn a_race_counts_alike_at_client_wire_and_origin_and_obeys_first_principles() {
+    let _alone = testbed::alone();
     let folder = tempfile::tempdir().unwrap();
-    let (summary, trials) = race(folder.path(), &["--link", "rate=100mbit rtt=100ms", "--rounds", "3"]);
+    let (summary, trials) = race(folder.path(), &["--link", "rate=100mbit rtt=100ms", "--rounds", "4"]);
 
     for (protocol, connections, round_trips) in [(Protocol::H1, 6, 3.0), (Protocol::H2, 1, 3.0), (Protocol::H3, 1, 2.0)]
     {
@@ -70,7 +73,8 @@ fn a_race_counts_alike_at_client_wire_and_origin_and_obeys_first_principles() {
 
     let comparison = &summary["comparisons"][1];
     assert_eq!((&comparison["protocol"], &comparison["baseline"]), (&Value::from("h3"), &Value::from("h1")));
-    assert_eq!(comparison["rounds"], 3);
+    // A busy machine may spoil a round.
+    assert!(comparison["rounds"].as_u64().unwrap() >= 3, "{summary}");
     assert!(comparison["low"].as_f64().unwrap() <= comparison["ratio"].as_f64().unwrap());
     assert_eq!(comparison["answer"], "faster", "one round trip less on an uncongested link: {comparison}");
     assert_eq!(summary["conditions"].as_array().unwrap().len(), 3);
@@ -84,6 +88,7 @@ fn a_race_counts_alike_at_client_wire_and_origin_and_obeys_first_principles() {
 
 #[test]
 fn any_trial_can_be_repeated_by_its_recorded_command_line() {
+    let _alone = testbed::alone();
     let folder = tempfile::tempdir().unwrap();
     let (_, trials) =
         race(folder.path(), &["--link", "rate=20mbit rtt=20ms loss=3%", "--protocols", "h1,h2", "--rounds", "1"]);
@@ -96,6 +101,7 @@ fn any_trial_can_be_repeated_by_its_recorded_command_line() {
 
 #[test]
 fn a_protocol_against_itself_is_no_different() {
+    let _alone = testbed::alone();
     let folder = tempfile::tempdir().unwrap();
     let (summary, _) = race(folder.path(), &["--link", "fast-4g", "--protocols", "h2,h2", "--rounds", "5"]);
     assert_eq!(summary["comparisons"].as_array().unwrap().len(), 1);
@@ -104,10 +110,11 @@ fn a_protocol_against_itself_is_no_different() {
 
 #[test]
 fn a_killed_race_is_resumed_without_repeating_a_trial() {
+    let _alone = testbed::alone();
     let folder = tempfile::tempdir().unwrap();
     let run = folder.path().join("run");
     let mut child = fairlane()
-        .args(["race", "--link", "rate=20mbit rtt=40ms", "--rounds", "4", "--out"])
+        .args(["race", "--link", "rate=20mbit rtt=40ms", "--rounds", "4", "--jobs", "2", "--out"])
         .arg(&run)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -123,12 +130,19 @@ fn a_killed_race_is_resumed_without_repeating_a_trial() {
     let output = fairlane().args(["race", "--json", "--resume"]).arg(&run).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     let trials = journal(&run);
-    let mut seen: Vec<_> = trials.iter().filter(|trial| trial.is_valid()).map(|t| (t.round, t.entrant)).collect();
-    seen.sort_unstable();
-    let expected: Vec<_> = (1..=4).flat_map(|round| (0..3).map(move |entrant| (round, entrant))).collect();
-    assert_eq!(seen, expected, "every trial once");
+    assert!(trials.len() > before, "it went on");
+    for round in 1..=4 {
+        for entrant in 0..3 {
+            let tries: Vec<&Trial> = trials.iter().filter(|t| t.round == round && t.entrant == entrant).collect();
+            let attempts: Vec<u32> = tries.iter().map(|trial| trial.attempt).collect();
+            assert_eq!(attempts, (1..=tries.len() as u32).collect::<Vec<_>>(), "no trial was run twice");
+            let (last, others) = tries.split_last().expect("every condition was tried in every round");
+            assert!(others.iter().all(|trial| !trial.is_valid()), "what is valid is not repeated");
+            assert!(last.is_valid() || attempts.len() == 5, "what is invalid is, boundedly");
+        }
+    }
     let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(summary["comparisons"][0]["rounds"], 4);
+    assert_eq!(summary["finished"], true);
 }
 
 fn journal_lines(run: &Path) -> usize {

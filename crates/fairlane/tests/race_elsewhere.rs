@@ -1,7 +1,6 @@
 //! Races that are not the default: a server that nobody here wrote, an ordinary user, no emulated link.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -36,13 +35,14 @@ fn nginx_is_raced_as_an_origin_of_the_users_own() {
     if !testbed::has(&["nginx", "openssl"]) {
         return;
     }
+    let _alone = testbed::alone();
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
     certificate(folder.path());
     let objects: String = (0..12).map(|i| format!("<img src=\"object.bin?i={i}\">")).collect();
     fs::write(path("index.html"), format!("<!doctype html><title>t</title>{objects}")).unwrap();
     fs::write(path("object.bin"), vec![7; 5000]).unwrap();
-    let user = if is_root() { "user root;" } else { "" };
+    let user = if testbed::is_root() { "user root;" } else { "" };
     let configuration = format!(
         "daemon off; {user} pid {pid}; error_log {errors}; events {{}}
          http {{ access_log off; client_body_temp_path {temp}; proxy_temp_path {temp}; fastcgi_temp_path {temp};
@@ -60,7 +60,7 @@ fn nginx_is_raced_as_an_origin_of_the_users_own() {
     let origin = format!("{} -e {} -c {}", nginx.display(), path("error.log"), path("nginx.conf"));
     let output = Command::new(FAIRLANE)
         .args(["race", "--origin", &origin, "--url", "https://origin:8443/index.html", "--cacert", &path("cert.pem")])
-        .args(["--protocols", "h1,h2", "--link", "rate=20mbit rtt=30ms", "--rounds", "3", "--json"])
+        .args(["--protocols", "h1,h2", "--link", "rate=20mbit rtt=30ms", "--rounds", "3", "--jobs", "2", "--json"])
         .args(["--out", &path("run")])
         .output()
         .unwrap();
@@ -74,29 +74,13 @@ fn nginx_is_raced_as_an_origin_of_the_users_own() {
     }
 }
 
-fn is_root() -> bool {
-    fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0)
-}
-
 #[test]
 fn an_ordinary_user_can_race() {
-    if !is_root() {
-        // The other tests show it already: they run as an ordinary user.
-        return;
-    }
-    if !testbed::has(&["setpriv"]) {
-        return;
-    }
-    // A folder and a copy of the program that this user may read, wherever the build lies.
-    let folder = tempfile::tempdir().unwrap();
-    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
-    let program = folder.path().join("fairlane");
-    fs::copy(FAIRLANE, &program).unwrap();
-    let output = Command::new("setpriv")
-        .args(["--reuid", "1000", "--regid", "1000", "--clear-groups"])
-        .arg(&program)
-        .args(["race", "--link", "rate=20mbit rtt=30ms loss=1%", "--rounds", "3", "--json"])
-        .current_dir(folder.path())
+    let _alone = testbed::alone();
+    let Some(user) = testbed::OrdinaryUser::with(FAIRLANE) else { return };
+    let output = user
+        .command()
+        .args(["race", "--link", "rate=20mbit rtt=30ms loss=1%", "--rounds", "3", "--jobs", "2", "--json"])
         .output()
         .unwrap();
     let summary = succeeded(output);
@@ -106,11 +90,12 @@ fn an_ordinary_user_can_race() {
         assert_eq!(condition["congestion_control"]["origin"], "cubic", "{condition}");
         assert_eq!(condition["initial_window"]["origin"], 10, "{condition}");
     }
-    assert!(folder.path().join("runs").is_dir(), "the run directory lies where the user stands");
+    assert!(user.folder().join("runs").is_dir(), "the run directory lies where the user stands");
 }
 
 #[test]
 fn without_a_link_the_race_runs_over_loopback_and_says_what_that_means() {
+    let _alone = testbed::alone();
     let folder = tempfile::tempdir().unwrap();
     let output = Command::new(FAIRLANE)
         .args(["race", "--no-link", "--protocols", "h1c,h2c,h2,h3", "--rounds", "3", "--json"])

@@ -65,14 +65,11 @@ const NO_ERROR: VarInt = VarInt::from_u32(0x100);
 const REQUEST_CANCELLED: VarInt = VarInt::from_u32(0x10c);
 const MESSAGE_ERROR: VarInt = VarInt::from_u32(0x10e);
 
-/// Segment size of Linux's TCP over Ethernet with timestamps, in which initial windows are counted.
-const PACKET: u64 = 1448;
-
 impl QuicSettings {
     /// Windows are those of the HTTP/2 core, so that neither protocol has more room than the other.
     pub(crate) fn new(plan: &Plan, tls: TlsSetup) -> Result<QuicSettings, LoadError> {
         let h2::Options { stream_window, connection_window, .. } = h2::Options::default();
-        let window = u64::from(plan.initial_window_packets) * PACKET;
+        let window = u64::from(plan.initial_window_packets) * CongestionControl::PACKET_BYTES;
         // Not shorter than the longest wait for a response.
         let idle = IdleTimeout::try_from((plan.timeout * 2).max(Duration::from_secs(30))).map_err(|_| {
             LoadError::Plan("--timeout is too long for QUIC; give less than a million years".to_owned())
