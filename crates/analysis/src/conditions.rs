@@ -62,11 +62,14 @@ fn milliseconds(us: u64) -> f64 {
     us as f64 / 1000.0
 }
 
-/// A lab sets TCP at both ends, whatever the server is; QUIC is the server's own and known only of ours.
+/// A lab sets TCP at both ends, whatever the server is; else it is known only of ours, as QUIC's is.
 fn origin_congestion_control(trial: &Trial) -> Option<String> {
     match trial.protocol {
         Protocol::H3 => trial.origin.as_ref().map(|origin| origin.quic_congestion_control.clone()),
-        _ => trial.link_summary.as_ref().map(|link| link.congestion_control.clone()),
+        _ => {
+            let lab = trial.link_summary.as_ref().map(|link| link.congestion_control.clone());
+            lab.or_else(|| trial.origin.as_ref()?.tcp_congestion_control.clone())
+        }
     }
 }
 

@@ -11,6 +11,8 @@ pub struct OriginCounters {
     pub protocols: BTreeMap<Protocol, ProtocolCounters>,
     /// Counts of the QUIC endpoint, as its transport reports them.
     pub quic: QuicCounts,
+    /// Congestion control of the origin's TCP where no route says otherwise; `None` without TCP.
+    pub tcp_congestion_control: Option<String>,
     /// Congestion control of the origin's QUIC.
     pub quic_congestion_control: String,
     /// Initial window of the origin's QUIC, bytes.

@@ -8,6 +8,7 @@ use measure::{CongestionControl, CpuTime, OriginCounters, Protocol, ProtocolCoun
 pub struct Counters {
     tallies: [Tally; Protocol::ALL.len()],
     quic: Mutex<QuicCounts>,
+    tcp_congestion_control: Option<String>,
     congestion_control: CongestionControl,
     initial_window_packets: u32,
     ready: Instant,
@@ -44,10 +45,15 @@ impl Level {
 
 impl Counters {
     /// Counters at zero; the clocks start now.
-    pub fn new(congestion_control: CongestionControl, initial_window_packets: u32) -> Counters {
+    pub fn new(
+        tcp_congestion_control: Option<String>,
+        congestion_control: CongestionControl,
+        initial_window_packets: u32,
+    ) -> Counters {
         Counters {
             tallies: Default::default(),
             quic: Mutex::default(),
+            tcp_congestion_control,
             congestion_control,
             initial_window_packets,
             ready: Instant::now(),
@@ -84,6 +90,7 @@ impl Counters {
         OriginCounters {
             protocols,
             quic: self.quic.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            tcp_congestion_control: self.tcp_congestion_control.clone(),
             quic_congestion_control: self.congestion_control.name().to_owned(),
             quic_initial_window_bytes: u64::from(self.initial_window_packets) * CongestionControl::PACKET_BYTES,
             cpu: CpuTime::of_this_process().since(self.cpu_when_ready),
@@ -172,7 +179,7 @@ mod tests {
 
     #[test]
     fn peaks_are_kept_per_protocol_and_per_connection() {
-        let counters = Arc::new(Counters::new(CongestionControl::Cubic, 10));
+        let counters = Arc::new(Counters::new(None, CongestionControl::Cubic, 10));
         let (one, other) = (counters.connection(Protocol::H2), counters.connection(Protocol::H2));
         let requests = [one.request(), one.request(), other.request()];
         requests[0].sent(480);

@@ -73,7 +73,11 @@ impl Origin {
         tls::warm_up();
         let site = Arc::new(Site {
             app: App::new(config.store.as_deref(), config.delay)?,
-            counters: Arc::new(Counters::new(config.congestion_control, config.initial_window_packets)),
+            counters: Arc::new(Counters::new(
+                sockets.tcp_congestion_control.clone(),
+                config.congestion_control,
+                config.initial_window_packets,
+            )),
             protocols: config.protocols.clone(),
             alt_svc: h3.then(|| HeaderValue::from_str(&alt_svc).expect("a port number is visible ASCII")),
             stop: CancellationToken::new(),

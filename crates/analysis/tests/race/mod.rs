@@ -102,6 +102,7 @@ fn trial(round: u32, entrant: usize, protocol: Protocol, link: &str, time_ms: f6
         origin: Some(OriginCounters {
             protocols: BTreeMap::from([(protocol, counters)]),
             quic: if is_quic { quic } else { QuicCounts::default() },
+            tcp_congestion_control: Some("cubic".to_owned()),
             quic_congestion_control: "cubic".to_owned(),
             quic_initial_window_bytes: 14_480,
             cpu: CpuTime { user_us: 12_000, system_us: 9_600 },
