@@ -130,7 +130,12 @@ fn invalid(trials: &[Trial]) -> Option<String> {
     }
     (!invalid.is_empty()).then(|| {
         let verb = if invalid.len() == 1 { "was invalid and does" } else { "were invalid and do" };
-        format!("{} of {} trials {verb} not count: {}.", invalid.len(), trials.len(), listed.join("; "))
+        let remedy = if invalid.len() * 10 > trials.len() {
+            " A quieter machine, or fewer trials at once (--jobs 1), would help if the link was late."
+        } else {
+            ""
+        };
+        format!("{} of {} trials {verb} not count: {}.{remedy}", invalid.len(), trials.len(), listed.join("; "))
     })
 }
 

@@ -31,8 +31,8 @@ pub enum Error {
         /// What is wrong and what was expected.
         message: String,
     },
-    /// A line in the middle of the journal is not a trial.
-    #[error("{path} line {line} is not a trial: {message}. Repair or remove that line, or start a new run")]
+    /// A line of the journal is not a trial of this run.
+    #[error("{path} line {line} is not a trial of this run: {message}. Undo what was changed, or start a new run")]
     Journal {
         /// The journal.
         path: PathBuf,

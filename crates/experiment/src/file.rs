@@ -1,4 +1,5 @@
-use std::fs;
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use link::profile::Profile;
@@ -131,6 +132,12 @@ fn default_streams() -> u32 {
     100
 }
 
+/// No experiment is longer; a device that never ends is not one.
+const MAX_FILE_BYTES: u64 = 1 << 20;
+
+/// Trials at once beyond this would be a mistake on any machine.
+const MAX_JOBS: usize = 256;
+
 /// The page that the built-in origin makes, and the port it is served on inside a lab.
 const BUILT_IN_PATH: &str = "page/30/10000";
 pub(crate) const LAB_PORT: u16 = 8443;
@@ -141,7 +148,14 @@ impl Experiment {
     /// # Errors
     /// The file cannot be read, or is not a valid experiment: the message names file, line and key.
     pub fn read(path: &Path) -> Result<Experiment, Error> {
-        let text = fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
+        let read = |source| Error::Read { path: path.to_owned(), source };
+        let mut text = String::new();
+        let file = File::open(path).map_err(read)?;
+        file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text).map_err(read)?;
+        if text.len() as u64 > MAX_FILE_BYTES {
+            let message = format!("an experiment file has at most {} bytes", MAX_FILE_BYTES);
+            return Err(Error::Experiment { path: path.display().to_string(), message });
+        }
         Experiment::parse(&path.display().to_string(), &text)
     }
 
@@ -184,13 +198,23 @@ impl Experiment {
         ensure((0.0..1.0).contains(&self.practical), || {
             format!("practical is {}: expected a share from 0 up to, but not including, 1", self.practical)
         })?;
-        ensure(self.jobs >= 1, || "jobs must be 1 or more".to_owned())?;
+        ensure((1..=MAX_JOBS).contains(&self.jobs), || {
+            format!("jobs is {}: expected 1 to {MAX_JOBS} trials at once", self.jobs)
+        })?;
         ensure(self.workload.http1_connections >= 1, || "workload.http1_connections must be 1 or more".to_owned())?;
         ensure(self.workload.streams >= 1, || "workload.streams must be 1 or more".to_owned())?;
         self.check_origin()
     }
 
     fn check_origin(&self) -> Result<(), String> {
+        if self.origin.kind == OriginKind::Command {
+            let words = self.origin.command.as_deref().and_then(shlex::split).unwrap_or_default();
+            ensure(!words.is_empty(), || {
+                "origin.command (--origin) is not a command: expected a program and its arguments, with every quote \
+                 closed"
+                    .to_owned()
+            })?;
+        }
         let Some(url) = &self.workload.url else {
             return ensure(self.origin.kind != OriginKind::Running, || {
                 "origin: a server that runs already needs its address: workload.url (--url)".to_owned()
@@ -201,6 +225,12 @@ impl Experiment {
             Some(("http", _)) => false,
             _ => return Err(format!("url '{url}' must begin with https:// or http://")),
         };
+        let port = url.split('/').nth(2).and_then(|authority| authority.rsplit_once(':')).map(|(_, port)| port);
+        if let Some(port) = port.filter(|port| !port.ends_with(']')) {
+            ensure(port.parse::<u16>().is_ok_and(|port| port > 0), || {
+                format!("url '{url}': '{port}' is not a port; expected 1 to 65535")
+            })?;
+        }
         if let Some(protocol) = self.protocols.iter().find(|protocol| protocol.is_encrypted() != encrypted) {
             return Err(format!(
                 "url '{url}' cannot be asked for over {protocol}, which needs {}://",
@@ -237,10 +267,19 @@ impl Experiment {
         toml::to_string(self).expect("every field of an experiment can be written as TOML")
     }
 
-    /// Crosses every link with every loss share: the matrix gets a link for each pair.
+    /// Crosses every link with every loss share, in place of the loss that it had: the matrix gets a link for each pair.
     pub fn with_losses(mut self, losses: &[f64]) -> Experiment {
-        let crossed = self.links.iter().flat_map(|link| losses.iter().map(move |loss| (link, percent(*loss))));
-        self.links = crossed.map(|(link, percent)| format!("{link} loss={percent}%")).collect();
+        let mut crossed: Vec<String> = Vec::new();
+        for link in &self.links {
+            let rest: Vec<&str> = link.split_whitespace().filter(|word| !word.starts_with("loss=")).collect();
+            for loss in losses {
+                let link = format!("{} loss={}%", rest.join(" "), percent(*loss));
+                if !crossed.contains(&link) {
+                    crossed.push(link);
+                }
+            }
+        }
+        self.links = crossed;
         self
     }
 }
@@ -318,6 +357,9 @@ mod tests {
         refused(|e| e.workload.url = Some("origin:8443/".to_owned()), "https://");
         refused(|e| e.workload.url = Some("http://origin/".to_owned()), "cannot be asked for over h1");
         refused(|e| e.origin.kind = OriginKind::Running, "--url");
+        refused(|e| e.workload.url = Some("https://origin:99999/".to_owned()), "'99999' is not a port");
+        refused(|e| e.origin = Origin { kind: OriginKind::Command, ..Origin::default() }, "--origin");
+        refused(|e| e.jobs = usize::MAX, "jobs is");
         refused(|e| e.name = "../elsewhere".to_owned(), "letters, digits");
     }
 
@@ -343,6 +385,7 @@ mod tests {
         assert!(parse_losses("5%..1%").is_err());
         assert!(parse_losses("two").is_err());
         let links = page().with_losses(&parse_losses("0..3%").unwrap()).links;
+        assert_eq!(links.len(), 8, "slow-4g stands there with and without loss, and once afterwards: {links:?}");
         assert!(links.contains(&"fast-4g loss=3%".to_owned()), "{links:?}");
     }
 }

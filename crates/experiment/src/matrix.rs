@@ -66,6 +66,16 @@ fn is_of(trial: &Trial, experiment: &Experiment, condition: Condition, round: u3
     trial.round == round && trial.entrant == condition.entrant && trial.link == link_name(experiment, condition)
 }
 
+/// Whether a trial is one of this experiment's.
+pub(crate) fn has(experiment: &Experiment, trial: &Trial) -> bool {
+    let same = |condition: &Condition| {
+        condition.entrant == trial.entrant
+            && condition.protocol == trial.protocol
+            && link_name(experiment, *condition) == trial.link
+    };
+    conditions(experiment).iter().any(same)
+}
+
 /// Mixes words into one (the finaliser of splitmix64, applied in a chain).
 fn hash(words: &[u64]) -> u64 {
     words.iter().fold(0x9E37_79B9_7F4A_7C15, |state, word| {

@@ -53,6 +53,13 @@ impl Runner {
     /// The journal is in use, damaged, or cannot be written.
     pub fn new(experiment: Experiment, directory: RunDirectory, programs: Programs) -> Result<Runner, Error> {
         let journal = Journal::open(&directory.journal())?;
+        if let Some(misfit) = journal.trials().iter().position(|trial| !matrix::has(&experiment, trial)) {
+            return Err(Error::Journal {
+                path: directory.journal(),
+                line: misfit + 1,
+                message: "experiment.toml was changed after the run began: it has no such entrant and link".to_owned(),
+            });
+        }
         Ok(Runner { experiment, programs, directory, journal })
     }
 
@@ -94,7 +101,7 @@ impl Runner {
             match self.check(&experiment, condition, stop)? {
                 None => return Ok(Ending::Interrupted),
                 // A late link is no reason not to begin; each trial will be judged for itself.
-                Some(trial) if trial.load.as_ref().is_some_and(|load| load.requests.failed == 0) => {}
+                Some(trial) if trial.time_ms.is_some() => {}
                 Some(trial) => return Err(self.preflight_error(condition.protocol, &trial)),
             }
         }

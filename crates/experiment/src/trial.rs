@@ -70,6 +70,9 @@ impl Bench<'_> {
         if evidence.ended == Ended::Stopped {
             return Ok(None);
         }
+        if evidence.load.is_none() {
+            self.check_disk()?;
+        }
         Ok(Some(Trial {
             round: task.round,
             entrant: task.condition.entrant,
@@ -90,6 +93,16 @@ impl Bench<'_> {
             link_summary: evidence.link,
             origin: evidence.origin,
         }))
+    }
+
+    /// A client that left nothing may have had no room for it, and that is not the trial's fault.
+    fn check_disk(&self) -> Result<(), Error> {
+        const PROBE: [u8; 16_384] = [0; 16_384];
+        let path = self.scratch.join("probe");
+        let written = fs::write(&path, PROBE);
+        // Best effort: what could not be written need not be removed.
+        let _ = fs::remove_file(&path);
+        written.map_err(|source| Error::Write { path, source })
     }
 
     fn gather(
@@ -241,30 +254,18 @@ fn trust(origin: &Origin, tls: &Path) -> Vec<String> {
 /// Why a trial does not count; empty when it does.
 fn faults(evidence: &Evidence, protocol: Protocol) -> Vec<String> {
     let mut faults = Vec::new();
-    match evidence.ended {
-        Ended::Code(0) | Ended::Stopped => {}
-        Ended::Code(code) if evidence.message.is_empty() => faults.push(format!("the client ended with code {code}")),
-        Ended::Code(_) => faults.push(evidence.message.clone()),
-        Ended::TimedOut => faults.push(format!("it did not end within {} s", TIMEOUT.as_secs())),
-    }
-    match &evidence.load {
-        None if faults.is_empty() => faults.push("the client left no summary".to_owned()),
-        None => {}
-        Some(load) => {
-            if load.protocol != protocol {
-                faults.push(format!("{} was spoken instead of {protocol}", load.protocol));
-            }
-            if load.requests.failed > 0 {
-                let reasons: Vec<&str> = load.errors.keys().map(String::as_str).collect();
-                let requests = &load.requests;
-                faults.push(format!(
-                    "{} of {} requests failed ({})",
-                    requests.failed,
-                    requests.total,
-                    reasons.join(", ")
-                ));
-            }
+    match (&evidence.load, evidence.ended) {
+        (_, Ended::TimedOut) => faults.push(format!("it did not end within {} s", TIMEOUT.as_secs())),
+        (Some(load), _) if load.protocol != protocol => {
+            faults.push(format!("{} was spoken instead of {protocol}", load.protocol));
         }
+        (Some(load), _) if !load.errors.is_empty() => faults.extend(load.errors.keys().cloned()),
+        (Some(_), Ended::Code(0)) => {}
+        (None, Ended::Code(0)) => faults.push("the client left no summary".to_owned()),
+        (_, Ended::Code(code)) if evidence.message.is_empty() => {
+            faults.push(format!("the client ended with code {code}"));
+        }
+        (_, Ended::Code(_) | Ended::Stopped) => faults.push(evidence.message.clone()),
     }
     if let Some(link) = &evidence.link {
         faults.extend(link.invalid.iter().cloned());
@@ -292,13 +293,18 @@ fn read_json<T: DeserializeOwned>(path: &Path) -> Option<T> {
     serde_json::from_slice(&fs::read(path).ok()?).ok()
 }
 
-/// What the child processes said last, at most this many lines.
-const LINES: usize = 5;
-
-/// The last messages of child processes as one line, without the name of our own program.
+/// What the child processes said last: our own programs' last message, or else the last lines.
 fn last_words(path: &Path) -> String {
+    const OURS: &str = "fairlane: ";
+    const LINES: usize = 5;
     let text = fs::read_to_string(path).unwrap_or_default();
-    let lines: Vec<&str> = text.lines().map(|line| line.trim_start_matches("fairlane: ").trim()).collect();
-    let lines: Vec<&str> = lines.into_iter().filter(|line| !line.is_empty()).collect();
-    lines[lines.len().saturating_sub(LINES)..].join(" | ")
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let last = lines.iter().rposition(|line| line.starts_with(OURS));
+    let said = match last {
+        // An origin that does not start has said why before that.
+        Some(last) if lines[last].contains("is above") => &lines[(last + 1).saturating_sub(LINES)..=last],
+        Some(last) => &lines[last..],
+        None => &lines[lines.len().saturating_sub(LINES)..],
+    };
+    said.join(" | ").replace(OURS, "")
 }

@@ -1,3 +1,4 @@
+use std::io::{Write as _, stderr};
 use std::process::ExitCode;
 
 use experiment::Error;
@@ -24,7 +25,8 @@ impl Failure {
             Failure::Machine(message) => (3, message),
             Failure::Interrupted(message) => (130, message),
         };
-        eprintln!("fairlane: {message}");
+        // Nobody can be told that nobody can be told.
+        let _ = writeln!(stderr(), "fairlane: {message}");
         ExitCode::from(code)
     }
 }

@@ -1,5 +1,4 @@
-use std::io::IsTerminal as _;
-use std::time::Duration;
+use std::io::{IsTerminal as _, Write as _, stderr};
 
 use analysis::Plan;
 use experiment::Progress;
@@ -20,8 +19,9 @@ const STEPS: u64 = 1000;
 impl Live {
     /// Begins the view with the conditions of the race.
     pub fn new(plan: &Plan) -> Live {
-        eprintln!("fairlane {} · {} · {} · seed {}", env!("CARGO_PKG_VERSION"), plan.workload, plan.origin, plan.seed);
-        let is_terminal = std::io::stderr().is_terminal();
+        let version = env!("CARGO_PKG_VERSION");
+        say(&format!("fairlane {version} · {} · {} · seed {}", plan.workload, plan.origin, plan.seed));
+        let is_terminal = stderr().is_terminal();
         if !is_terminal {
             return Live { bar: ProgressBar::hidden(), ratios: Vec::new(), is_terminal, rounds_told: 0 };
         }
@@ -73,8 +73,11 @@ impl Live {
     fn tell(&mut self, progress: &Progress) {
         if progress.round > self.rounds_told {
             self.rounds_told = progress.round;
-            let elapsed = units::format_duration(progress.elapsed.max(Duration::from_millis(1)));
-            eprintln!("  round {} begins after {elapsed}; {} trials done", progress.round, progress.trials.len());
+            let elapsed = units::format_duration(progress.elapsed);
+            match progress.trials.len() {
+                0 => say(&format!("  round {} begins", progress.round)),
+                done => say(&format!("  round {} begins after {elapsed}; {done} trials done", progress.round)),
+            }
         }
     }
 
@@ -84,4 +87,9 @@ impl Live {
             line.finish_and_clear();
         }
     }
+}
+
+/// Says how it goes. A race does not end because nobody listens.
+fn say(line: &str) {
+    let _ = writeln!(stderr(), "{line}");
 }

@@ -31,7 +31,7 @@ pub struct Args {
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     link: Vec<String>,
 
-    /// Random loss set on every link: 2%, a list 0,1%,5% or a range 0..10%
+    /// Random loss set on every link, in place of its own: 2%, a list 0,1%,5% or a range 0..10%
     #[arg(long, value_name = "SHARES")]
     loss: Option<String>,
 
@@ -43,7 +43,7 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
 
-    /// As many rounds as fit in half a minute, at least 3
+    /// As many rounds as fit in half a minute, but at least 3 however long they take
     #[arg(long, conflicts_with = "rounds")]
     quick: bool,
 
@@ -86,16 +86,16 @@ pub struct Args {
     json: bool,
 }
 
-const EXAMPLES: &str = "Examples:
+const EXAMPLES: &str = r#"Examples:
   fairlane race                                          the built-in race, about a minute
   fairlane race --quick --json                           half a minute, for scripts
   fairlane race --link 'rate=10mbit rtt=100ms' --loss 0..3%
   fairlane race --protocols h2,h2                        a test of the race: the answer must be no difference
-  fairlane race --origin 'nginx -c my.conf' --url https://origin:8443/ --cacert ca.pem --protocols h1,h2
+  fairlane race --origin "nginx -g 'daemon off;' -c my.conf" --url https://origin:8443/ --cacert ca.pem --protocols h1,h2
   fairlane race --no-link --url https://localhost:8443/ --insecure
   fairlane race --resume runs/page-20270101-120000
 
-Exit codes: 0 done, 1 no valid result, 2 bad usage or input, 3 this machine or the origin cannot do it, 130 interrupted.";
+Exit codes: 0 done, 1 no valid result, 2 bad usage or input, 3 this machine or the origin cannot do it, 130 interrupted."#;
 
 /// The built-in experiments by name.
 const BUILT_IN: [(&str, &str); 1] = [("page", include_str!("../../../experiments/page.toml"))];
@@ -161,16 +161,30 @@ fn prepare(args: Args) -> Result<(Runner, String), Failure> {
         None => {
             let experiment = resolve(&args)?;
             require_lab(&experiment)?;
-            let path = args.out.unwrap_or_else(|| PathBuf::from(format!("runs/{}-{}", experiment.name, timestamp())));
+            let path = args.out.unwrap_or_else(|| unused(&format!("runs/{}-{}", experiment.name, timestamp())));
             (RunDirectory::create(&path, &experiment)?, experiment)
         }
     };
     let tls = directory.tls();
-    if experiment.origin.kind == OriginKind::BuiltIn {
-        origin::tls::ensure(&tls, &[]).map_err(|error| Failure::Machine(error.to_string()))?;
+    if experiment.origin.kind == OriginKind::BuiltIn
+        && let Err(error) = origin::tls::ensure(&tls, &[])
+    {
+        if args.resume.is_none() {
+            directory.discard();
+        }
+        return Err(Failure::Machine(error.to_string()));
     }
-    let repeat = format!("fairlane race {}", directory.path().join("experiment.toml").display());
-    Ok((Runner::new(experiment, directory, Programs { fairlane, tls })?, repeat))
+    let file = directory.path().join("experiment.toml").display().to_string();
+    let file = shlex::try_quote(&file).map_or_else(|_| file.clone(), |quoted| quoted.into_owned());
+    let runner = Runner::new(experiment, directory, Programs { fairlane, tls })?;
+    Ok((runner, format!("fairlane race {file}")))
+}
+
+/// A path at which there is nothing yet: races may start in the same second.
+fn unused(path: &str) -> PathBuf {
+    let numbered = (2..).map(|number| format!("{path}-{number}"));
+    let mut candidates = std::iter::once(path.to_owned()).chain(numbered).map(PathBuf::from);
+    candidates.find(|path| !path.exists()).expect("numbers do not run out")
 }
 
 /// The experiment that the flags ask for.

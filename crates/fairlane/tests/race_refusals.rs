@@ -146,3 +146,32 @@ fn ctrl_c_reports_what_was_measured() {
     assert_eq!(code, 130);
     assert!(message.contains("--resume"), "{message}");
 }
+
+#[test]
+fn progress_that_nobody_can_read_does_not_end_a_race() {
+    let folder = tempfile::tempdir().unwrap();
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let output = Command::new(FAIRLANE)
+        .args(["race", "--link", "online", "--protocols", "h1,h2", "--rounds", "1", "--json"])
+        .current_dir(folder.path())
+        .stderr(full)
+        .output()
+        .unwrap();
+    let summary: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(summary["conditions"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn a_run_whose_experiment_was_changed_is_not_resumed() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    let race = |arguments: &[&str]| Command::new(FAIRLANE).arg("race").args(arguments).arg(&run).output().unwrap();
+    race(&["--link", "online", "--protocols", "h1,h2", "--rounds", "1", "--out"]);
+    let experiment = fs::read_to_string(run.join("experiment.toml")).unwrap();
+    let journal = fs::read_to_string(run.join("trials.jsonl")).unwrap();
+    fs::write(run.join("experiment.toml"), experiment.replace(r#"["h1", "h2"]"#, r#"["h2", "h1"]"#)).unwrap();
+    let (code, message) = said(race(&["--resume"]));
+    assert_eq!(code, 2, "{message}");
+    assert!(message.contains("experiment.toml was changed"), "{message}");
+    assert_eq!(fs::read_to_string(run.join("trials.jsonl")).unwrap(), journal, "the record is as it was");
+}

@@ -11,6 +11,7 @@ pub(crate) fn facts(summary: &Summary) -> String {
     let plan = &summary.plan;
     let rounds = match summary.rounds_done {
         done if done < plan.rounds => format!("{done} of {} rounds", plan.rounds),
+        1 => "1 round".to_owned(),
         done => format!("{done} rounds"),
     };
     let transport = transport(summary);
@@ -19,11 +20,14 @@ pub(crate) fn facts(summary: &Summary) -> String {
 
 /// Congestion control and initial window, where they are the same everywhere.
 fn transport(summary: &Summary) -> String {
+    // A condition without a valid trial has none and says nothing.
+    let measured = || summary.conditions.iter().filter(|condition| condition.trials > 0);
     let same = |texts: Vec<String>| texts.first().filter(|first| texts.iter().all(|text| text == *first)).cloned();
-    let control = same(summary.conditions.iter().map(|condition| ends(&condition.congestion_control)).collect());
-    let window = same(summary.conditions.iter().map(|condition| ends(&condition.initial_window)).collect());
+    let control = same(measured().map(|condition| ends(&condition.congestion_control)).collect());
+    let window = same(measured().map(|condition| ends(&condition.initial_window)).collect());
     match (control, window) {
         (Some(control), Some(window)) => format!("{}, initial window {window}", control.to_uppercase()),
+        _ if measured().next().is_none() => "congestion control unknown".to_owned(),
         _ => "congestion control differs".to_owned(),
     }
 }
