@@ -10,12 +10,14 @@ use measure::units::{format_duration, format_size};
 use measure::{ChildUsage, DirectionSummary, LinkSummary};
 
 use crate::failure::Failure;
+use crate::output::say;
 
 /// Run a program behind an emulated link, without root.
 ///
 /// The program runs in a network of its own with nothing at the other end but the origin, whose host name is `origin`
 /// (`origin6` for IPv6). The exit code is the program's.
 #[derive(clap::Args)]
+#[command(after_help = after_help())]
 pub struct Args {
     /// The link: a profile such as slow-4g, parameters such as 'rate=10mbit delay=50ms', or both
     profile: String,
@@ -32,7 +34,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME", default_value = "cubic")]
     congestion_control: String,
     /// TCP initial congestion window at both ends, in packets
-    #[arg(long, value_name = "PACKETS", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "PACKETS", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
     initial_window: u32,
     /// Say what the link did as JSON, on one line
     #[arg(long)]
@@ -43,6 +45,33 @@ pub struct Args {
     /// The program and its arguments
     #[arg(last = true, required = true, value_names = ["CMD", "ARGS"])]
     command: Vec<String>,
+}
+
+const EXAMPLES: &str = "Examples:
+  fairlane link slow-4g --origin 'fairlane serve --port 8443' -- curl -k https://origin:8443/bytes/9
+  fairlane link 'fast-4g loss=2%' --seed 7 --origin 'fairlane serve --port 8443' -- \\
+    fairlane load https://origin:8443/page/30/10000 --insecure --protocol h3 --page
+  fairlane link 'rate=10mbit/2mbit delay=25ms' --origin 'nginx -c my.conf' -- \\
+    h2load https://origin:8443/
+  fairlane link dsl --json -o link.json --origin 'fairlane serve --port 8443' -- \\
+    nghttp -ans https://origin:8443/page/30/10000
+  fairlane link rtt=300ms --origin 'fairlane serve --port 8443' -- sh      a shell on the link";
+
+const PARAMETERS: &str = "Parameters of a link; DOWN/UP sets the directions apart, one value holds for both:
+  rate=10mbit or rate=1.6mbit/750kbit   bit/s of IP packets, or unlimited [default: unlimited]
+  delay=25ms or delay=10ms/40ms         one way [default: 0]
+  rtt=50ms                              both ways together, halved; instead of delay
+  queue=64kB or queue=1MB/64kB          bytes that may wait [default: rate x RTT, at least 64kB]
+  loss=2% or loss=0/2%                  share of packets lost at random [default: 0]";
+
+/// What is written after the options: the profiles are those that the link knows.
+fn after_help() -> String {
+    let mut text = format!("{PARAMETERS}\n\nProfiles, which parameters change:\n");
+    for named in Profile::named() {
+        let profile = Profile::parse(named.name).expect("a profile knows its own name");
+        let _ = writeln!(text, "  {:<20}{}", named.name, profile.describe());
+    }
+    text + "\n" + EXAMPLES
 }
 
 /// Runs `fairlane link`.
@@ -72,7 +101,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         Err(error) => return refuse(error, &run.client[0]),
     };
     for warning in warnings {
-        eprintln!("fairlane: warning: {warning}");
+        say(&format!("fairlane: warning: {warning}\n"));
     }
     let text = if args.json {
         serde_json::to_string(&summary).expect("a summary has no map with keys other than strings")
@@ -81,7 +110,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     };
     match &args.output {
         Some(path) => fs::write(path, text + "\n").map_err(|error| unwritable(path, error))?,
-        None => eprintln!("{text}"),
+        None => say(&(text + "\n")),
     }
     Ok(ExitCode::from(summary.client.exit_code as u8))
 }
@@ -104,7 +133,7 @@ fn refuse(error: LabError, client: &str) -> Result<ExitCode, Failure> {
         LabError::Interrupted { signal } => 128 + *signal as u8,
         _ => return Err(Failure::Machine(error.to_string())),
     };
-    eprintln!("fairlane: {error}");
+    say(&format!("fairlane: {error}\n"));
     Ok(ExitCode::from(code))
 }
 

@@ -1,9 +1,11 @@
-use std::io::{IsTerminal as _, Write as _, stderr};
+use std::io::{IsTerminal as _, stderr};
 
 use analysis::Plan;
 use experiment::Progress;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use measure::{Environment, units};
+
+use crate::output::say;
 
 /// The view of a race while it runs, on standard error: a bar, the time left, what runs now, and the ratios so far.
 /// Where standard error is no terminal, a line per round.
@@ -20,7 +22,7 @@ impl Live {
     /// Begins the view with the conditions of the race.
     pub fn new(plan: &Plan) -> Live {
         let version = env!("CARGO_PKG_VERSION");
-        say(&format!("fairlane {version} · {} · {} · seed {}", plan.workload, plan.origin, plan.seed));
+        say(&format!("fairlane {version} · {} · {} · seed {}\n", plan.workload, plan.origin, plan.seed));
         let is_terminal = stderr().is_terminal();
         if !is_terminal {
             return Live { bar: ProgressBar::hidden(), ratios: Vec::new(), is_terminal, rounds_told: 0 };
@@ -75,8 +77,8 @@ impl Live {
             self.rounds_told = progress.round;
             let elapsed = units::format_duration(progress.elapsed);
             match progress.trials.len() {
-                0 => say(&format!("  round {} begins", progress.round)),
-                done => say(&format!("  round {} begins after {elapsed}; {done} trials done", progress.round)),
+                0 => say(&format!("  round {} begins\n", progress.round)),
+                done => say(&format!("  round {} begins after {elapsed}; {done} trials done\n", progress.round)),
             }
         }
     }
@@ -87,9 +89,4 @@ impl Live {
             line.finish_and_clear();
         }
     }
-}
-
-/// Says how it goes. A race does not end because nobody listens.
-fn say(line: &str) {
-    let _ = writeln!(stderr(), "{line}");
 }

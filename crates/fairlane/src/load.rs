@@ -1,24 +1,25 @@
-use std::io::{IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use clap::value_parser;
 use load::{Amount, LoadError, Plan, Progress, Target, Verification};
 use measure::units::{format_duration, parse_duration};
-use measure::{CongestionControl, Protocol};
+use measure::{CongestionControl, LoadSummary, Protocol};
 
 use crate::failure::Failure;
 use crate::interrupt;
+use crate::output::{print, say};
 
 /// Generate HTTP load and measure it.
 ///
 /// A closed loop: as soon as a response is complete, the next request goes out on the same connection. The protocol is
 /// never negotiated away: the server speaks the one that was asked for, or the command fails.
 #[derive(clap::Args)]
-#[command(after_help = "Exit codes: 0 done, 1 requests failed, 2 bad usage, 3 nothing could be measured, \
-                        130 stopped by Ctrl-C (what was measured is printed).")]
+#[command(after_help = EXAMPLES)]
 pub struct Args {
     /// Where requests go: http://… or https://…
     url: String,
@@ -74,19 +75,30 @@ pub struct Args {
     #[arg(long, value_name = "NAME", default_value_t)]
     congestion_control: CongestionControl,
     /// Initial congestion window of QUIC in packets of 1448 bytes; that of TCP is the kernel's
-    #[arg(long, value_name = "PACKETS", default_value_t = 10)]
+    #[arg(long, value_name = "PACKETS", default_value_t = 10, value_parser = value_parser!(u32).range(1..=1000))]
     initial_window: u32,
     /// Print the summary as JSON
     #[arg(long)]
     json: bool,
 }
 
+const EXAMPLES: &str = "Examples, with fairlane serve --port 8443 --tls-dir tls at the other end:
+  fairlane load https://localhost:8443/api/test --insecure                  a request over HTTP/2
+  fairlane load https://localhost:8443/bytes/1000 --cacert tls/ca.pem --protocol h3 -n 1000 -m 10
+  fairlane load http://localhost:8443/api/test -D 10s --warm-up-time 1s -c 4 -t 2
+  fairlane load https://localhost:8443/page/30/10000 --insecure --page      as a browser loads it
+  fairlane load http://localhost:8443/echo -d 'a body' -H 'content-type: text/plain'
+  fairlane load https://localhost:8443/api/test --insecure -n 1000 --json   for scripts
+
+Exit codes: 0 done, 1 requests failed, 2 bad usage, 3 nothing could be measured, 130 stopped by Ctrl-C \
+(what was measured is printed).";
+
 /// Runs `fairlane load`.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let plan = plan(&args)?;
     let stop = Arc::new(AtomicBool::new(false));
     interrupt::watch(&stop)?;
-    let live = std::io::stderr().is_terminal();
+    let live = io::stderr().is_terminal();
     let result = load::run(&plan, &mut |progress| {
         if live {
             show(progress);
@@ -94,7 +106,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         !stop.load(Ordering::Relaxed)
     });
     if live {
-        eprint!("\r\x1b[K");
+        say("\r\x1b[K");
     }
     let stopped = stop.load(Ordering::Relaxed);
     let summary = match result {
@@ -107,14 +119,23 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     } else {
         load::render(&summary)
     };
-    std::io::stdout()
-        .write_all(text.as_bytes())
-        .map_err(|error| Failure::Machine(format!("cannot print the summary: {error}")))?;
+    print(&text)?;
     if stopped {
         return Err(Failure::Interrupted("stopped before the end; the figures are those until then".to_owned()));
     }
-    let clean = summary.requests.failed == 0 && summary.errors.is_empty();
-    Ok(if clean { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    match most_frequent_error(&summary) {
+        Some(reason) => Err(Failure::No(reason)),
+        None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// On one line, why requests or page loads failed; `None` when none did. The summary has all the reasons.
+fn most_frequent_error(summary: &LoadSummary) -> Option<String> {
+    // Of equals the last wins, so the first in the order of the summary comes last here.
+    let (reason, count) = summary.errors.iter().rev().max_by_key(|(_, count)| **count)?;
+    let others = if summary.errors.len() > 1 { "; the summary has more reasons" } else { "" };
+    let times = if *count > 1 { format!(" ({count} times)") } else { String::new() };
+    Some(format!("{reason}{times}{others}"))
 }
 
 fn plan(args: &Args) -> Result<Plan, Failure> {
@@ -148,7 +169,9 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
 
 fn failure(error: LoadError) -> Failure {
     match error {
-        LoadError::Plan(_) | LoadError::Certificates { .. } => Failure::Usage(error.to_string()),
+        LoadError::Plan(_) | LoadError::Certificates { .. } | LoadError::Descriptors { .. } => {
+            Failure::Usage(error.to_string())
+        }
         _ => Failure::Machine(error.to_string()),
     }
 }
@@ -161,7 +184,5 @@ fn parse_field(text: &str) -> Result<(String, String), String> {
 fn show(progress: Progress) {
     let rate = progress.done as f64 / progress.elapsed.as_secs_f64().max(1e-3);
     let elapsed = format_duration(progress.elapsed);
-    eprint!("\r\x1b[K{elapsed}: {} done, {} failed, {rate:.0} req/s", progress.done, progress.failed);
-    // A progress line that cannot be written is no reason to stop.
-    let _ = std::io::stderr().flush();
+    say(&format!("\r\x1b[K{elapsed}: {} done, {} failed, {rate:.0} req/s", progress.done, progress.failed));
 }

@@ -5,9 +5,9 @@ mod interrupt;
 mod link;
 mod live;
 mod load;
+mod output;
 mod race;
 mod serve;
-mod style;
 
 use std::process::ExitCode;
 

@@ -1,4 +1,3 @@
-use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -11,6 +10,7 @@ use measure::{Environment, Protocol};
 
 use crate::failure::Failure;
 use crate::live::Live;
+use crate::output;
 
 /// Race protocols over emulated links and say which is fastest, with an interval.
 ///
@@ -133,7 +133,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let summary = analysis::summarize(&plan, runner.trials(), &environment);
     // What was measured before a fault is reported all the same; the fault decides the exit code.
     let kept = keep(&runner, &summary);
-    print(&runner, &summary, json)?;
+    show(&runner, &summary, json)?;
     match ending {
         Err(error) => Err(Failure::from(error)),
         Ok(_) if kept.is_err() => Err(Failure::from(kept.unwrap_err())),
@@ -303,21 +303,14 @@ fn keep(runner: &Runner, summary: &Summary) -> Result<(), Error> {
     directory.write("report.html", &report::html(summary, runner.trials()))
 }
 
-fn print(runner: &Runner, summary: &Summary, json: bool) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
-    let text = if json {
-        serde_json::to_string_pretty(summary).expect("a summary can always be written as JSON") + "\n"
-    } else {
-        let directory = runner.directory().path();
-        let tables = report::terminal(summary, crate::style::of_stdout());
-        format!("{tables}  report  {}\n  again   {}\n", directory.join("report.html").display(), summary.plan.repeat)
-    };
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::Machine(format!("cannot write to standard output: {error}")))
-        }
-        _ => Ok(()),
+fn show(runner: &Runner, summary: &Summary, json: bool) -> Result<(), Failure> {
+    if json {
+        let text = serde_json::to_string_pretty(summary).expect("a summary can always be written as JSON");
+        return output::print(&(text + "\n"));
     }
+    let tables = report::terminal(summary, output::style());
+    let report = runner.directory().path().join("report.html");
+    output::print(&format!("{tables}  report  {}\n  again   {}\n", report.display(), summary.plan.repeat))
 }
 
 /// The time of the start in UTC, so that run directories sort.

@@ -15,6 +15,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::failure::Failure;
 use crate::interrupt;
+use crate::output::{print, say};
 
 /// How long requests in flight may take to finish after the first signal.
 const GRACE: Duration = Duration::from_secs(5);
@@ -25,6 +26,7 @@ const GRACE: Duration = Duration::from_secs(5);
 /// depend on the protocol. HTTP/2 in cleartext is spoken with prior knowledge. The first SIGTERM or SIGINT lets requests
 /// in flight finish (5 s at most), the second ends at once.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Args {
     /// Port for TCP and UDP; 0 takes a free one, which is printed
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -74,6 +76,16 @@ pub struct Args {
     json: bool,
 }
 
+const EXAMPLES: &str = "Examples:
+  fairlane serve --port 8443                      try it: curl -k https://localhost:8443/api/test
+  fairlane serve --port 8443 --tls-dir tls        clients check it: curl --cacert tls/ca.pem …
+  fairlane serve --port 8443 --cert cert.pem --key key.pem
+  fairlane serve --bind 127.0.0.1 --protocols h2,h3 --delay 20ms
+  fairlane serve --admin 127.0.0.1:9000 --json    counters: curl http://127.0.0.1:9000/stats
+  fairlane link dsl --origin 'fairlane serve --port 8443' -- curl -k https://origin:8443/bytes/9
+
+Exit codes: 0 ended by a signal, 2 bad usage or input, 3 this machine cannot do it, 130 a second Ctrl-C.";
+
 /// Runs `fairlane serve`.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
@@ -88,6 +100,10 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
 }
 
 async fn serve(args: Args) -> Result<ExitCode, Failure> {
+    if let Some(path) = &args.stats {
+        // Better known before the requests than after them.
+        origin::check_counters(path).map_err(usage)?;
+    }
     let config = Config {
         bind: args.bind,
         port: args.port,
@@ -102,13 +118,28 @@ async fn serve(args: Args) -> Result<ExitCode, Failure> {
     };
     let end = end_signal()?;
     let origin = Origin::start(&config).map_err(usage)?;
-    println!("{}", if args.json { ready_json(&config, &origin) } else { ready_text(&config, &origin) });
-    end.await;
+    let ready = if args.json { ready_json(&config, &origin) } else { ready_text(&config, &origin) };
+    print(&(ready + "\n"))?;
+    tokio::select! {
+        () = end => {}
+        () = compare(&origin, config.congestion_control) => {}
+    }
     let counters = origin.shutdown(GRACE).await;
     if let Some(path) = args.stats {
         origin::write_counters(&path, &counters).map_err(usage)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says when TCP turns out to have another congestion control than QUIC. Never resolves.
+async fn compare(origin: &Origin, asked: CongestionControl) {
+    let tcp = origin.tcp_congestion_control().await;
+    if tcp != asked.name() {
+        say(&format!(
+            "fairlane: warning: the kernel gives TCP {tcp}, but QUIC has {asked}: they do not compare fairly\n"
+        ));
+    }
+    std::future::pending().await
 }
 
 fn usage(error: origin::Error) -> Failure {
@@ -162,7 +193,6 @@ fn ready_json(config: &Config, origin: &Origin) -> String {
         "ca": config.identity.ca(),
         "admin": origin.admin(),
         "quic_congestion_control": config.congestion_control.name(),
-        "tcp_congestion_control": origin.tcp_congestion_control(),
     })
     .to_string()
 }
@@ -182,10 +212,6 @@ fn ready_text(config: &Config, origin: &Origin) -> String {
     }
     lines.extend(config.identity.ca().map(|ca| format!("{:9} {}", "CA", ca.display())));
     lines.extend(origin.admin().map(|address| format!("{:9} http://{address}/stats", "counters")));
-    let asked = config.congestion_control;
-    if let Some(tcp) = origin.tcp_congestion_control().filter(|tcp| *tcp != asked.name()) {
-        lines.push(format!("Unfair: QUIC has {asked}, but the kernel gives TCP {tcp}."));
-    }
     if config.protocols.iter().any(|protocol| protocol.is_encrypted()) && config.identity.is_temporary() {
         lines.push(
             "The certificate lives in memory: clients cannot check it; --tls-dir DIR keeps one they can trust."

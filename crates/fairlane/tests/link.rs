@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use measure::LinkSummary;
+use measure::{LinkSummary, OriginCounters};
 
 const FAIRLANE: &str = env!("CARGO_BIN_EXE_fairlane");
 
@@ -104,8 +104,30 @@ fn wrong_usage_is_refused_before_anything_is_started() {
     assert_eq!(refused(&with(&["rtt=1ms", "-o", "/no/such/directory/file"])).0, Some(2));
     let (code, stderr) = refused(&with(&["rtt=1ms", "--origin", "no-such-origin"]));
     assert!(code == Some(3) && stderr.contains("no-such-origin: command not found"), "{code:?} {stderr}");
+    assert_eq!(refused(&with(&["rtt=1ms", "--initial-window", "1001"])).0, Some(2));
     assert_eq!(refused(&["rtt=1ms", "--", "no-such-program"]).0, Some(127));
     assert_eq!(refused(&["rtt=1ms", "--", "/dev/null"]).0, Some(126));
+}
+
+#[test]
+fn the_help_has_every_profile_with_its_figures() {
+    let help = text(&fairlane(&["--help"]).output().unwrap().stdout);
+    for named in link::profile::Profile::named() {
+        assert!(help.contains(&format!("\n  {} ", named.name)), "{help}");
+    }
+    for part in ["1.6/0.75 Mbit/s, RTT 150 ms", "rate=", "delay=", "rtt=", "queue=", "loss=", "DOWN/UP", "Examples:"] {
+        assert!(help.contains(part), "'{part}' is missing in\n{help}");
+    }
+}
+
+#[test]
+fn a_summary_that_nobody_takes_does_not_change_the_exit_code() {
+    if !can_run() {
+        return;
+    }
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let status = fairlane(&["rtt=1ms", "--", "sh", "-c", "exit 5"]).stderr(full).status().unwrap();
+    assert_eq!(status.code(), Some(5));
 }
 
 #[test]
@@ -305,6 +327,25 @@ print(os.getuid(), connection.recv(5).decode(), connection.getsockopt(socket.IPP
         .output()
         .unwrap();
     assert_eq!(text(&output.stdout), "1000 xxxxx cubic\n", "{}", text(&output.stderr));
+}
+
+#[test]
+fn the_congestion_control_of_the_route_holds_for_an_ordinary_users_origin() {
+    if !can_run() || !testbed::has(&["curl"]) {
+        return;
+    }
+    let Some(user) = testbed::OrdinaryUser::with(FAIRLANE) else { return };
+    // The user's copy of fairlane, in the folder in which it is started.
+    let origin = "./program serve --port 8443 --admin 0.0.0.0:9000";
+    let client = "curl -sSfo /dev/null http://origin:8443/bytes/1 && curl -sSf http://origin:9000/stats";
+    let output =
+        user.command().args(["link", "rtt=1ms", "--origin", origin, "--", "sh", "-c", client]).output().unwrap();
+    let stderr = text(&output.stderr);
+    let counters = text(&output.stdout);
+    let json = &counters[counters.find('{').unwrap_or_else(|| panic!("{counters}{stderr}"))..];
+    let counters: OriginCounters = serde_json::from_str(json).unwrap();
+    assert_eq!(counters.tcp_congestion_control.as_deref(), Some("cubic"));
+    assert!(!stderr.contains("warning"), "{stderr}");
 }
 
 /// Starts a shell script behind a link, in a process group of its own.

@@ -137,9 +137,12 @@ fn a_page_takes_one_connection_where_streams_are_and_several_where_not() {
         for page in &summary.pages {
             assert_eq!(page.objects, 30, "{protocol}");
             assert!(page.data_bytes > 30 * 5000);
-            let expected = if protocol.multiplexes() { 1..=1 } else { 2..=6 };
+            // The others are opened, but the first may have fetched everything before their handshakes are over.
+            let expected = if protocol.multiplexes() { 1..=1 } else { 1..=6 };
             assert!(expected.contains(&page.connections), "{protocol}: {}", page.connections);
         }
+        let expected = if protocol.multiplexes() { 2..=2 } else { 4..=12 };
+        assert!(expected.contains(&summary.connections.opened), "{protocol}: {}", summary.connections.opened);
     }
 }
 
@@ -166,13 +169,15 @@ fn ctrl_c_prints_what_was_measured() {
 fn exit_codes_say_how_it_went() {
     let origin = Origin::start();
     let load = |protocol, path: &str, arguments: &[&str]| origin.load(protocol, path, arguments);
-    assert_eq!(failed(&mut load(Protocol::H2, "/nothing", &["-n", "3"]), 1), "");
+    let message = failed(&mut load(Protocol::H2, "/nothing", &["-n", "3", "--json"]), 1);
+    assert_eq!(message, "fairlane: status 404 (3 times)\n");
     for (arguments, part) in [
         (["-c", "0"], "-c 0"),
         (["-n", "0"], "-n 0"),
         (["-m", "0"], "-m 0"),
         (["-c", "2"], "-c is at most -n"),
         (["-H", "no colon"], "Name: value"),
+        (["--initial-window", "1001"], "1..=1000"),
         (["-D", "soon"], "a duration such as"),
     ] {
         let message = failed(&mut load(Protocol::H2, "/", &arguments), 2);
@@ -184,6 +189,33 @@ fn exit_codes_say_how_it_went() {
     assert!(message.contains("h1c or h2c"), "{message}");
     let message = failed(fairlane().args(["load", &origin.url(Protocol::H2, "/")]), 3);
     assert!(message.contains("--cacert"), "a certificate that nobody trusts: {message}");
+}
+
+#[test]
+fn more_connections_than_files_may_be_open_are_refused() {
+    let origin = Origin::start();
+    let limited = |limit: &str| {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("ulimit {limit} 100; exec \"$@\""), "sh", env!("CARGO_BIN_EXE_fairlane")]);
+        shell.args(["load", &origin.url(Protocol::H1c, "/bytes/1"), "-n", "200", "-c", "200"]);
+        shell
+    };
+    let message = failed(&mut limited("-n"), 2);
+    assert!(message.contains("may have 100") && message.contains("ulimit -n"), "{message}");
+    assert_eq!(failed(&mut limited("-S -n"), 0), "", "the soft limit is raised");
+}
+
+#[test]
+fn output_that_nobody_takes_is_no_panic() {
+    let origin = Origin::start();
+    let full = || fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut load = origin.load(Protocol::H1c, "/bytes/1", &[]);
+    let message = failed(load.stdout(full()), 3);
+    assert!(message.contains("cannot write to standard output"), "{message}");
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut load = origin.load(Protocol::H1c, "/bytes/1", &[]);
+    assert_eq!(failed(load.stdout(writer), 0), "", "a reader that has had enough is no failure");
 }
 
 #[test]

@@ -128,6 +128,13 @@ fn what_cannot_be_served_is_named() {
     assert!(elsewhere.contains("192.0.2.1"), "{elsewhere}");
     let protocol = refused(&["--protocols", "h1,http3"]);
     assert!(protocol.contains("'http3'"), "{protocol}");
+    let directory = tempfile::tempdir().unwrap();
+    let (nowhere, tls) = (directory.path().join("missing/stats.json"), directory.path().join("tls"));
+    let stats = refused(&["--stats", path(&nowhere), "--tls-dir", path(&tls)]);
+    assert!(stats.contains(path(&nowhere)), "{stats}");
+    let stats = refused(&["--stats", path(directory.path())]);
+    assert!(stats.contains(path(directory.path())), "{stats}");
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "nothing is left behind");
     let delay = refused(&["--delay", "31s"]);
     assert!(delay.contains("the longest delay is 30s"), "{delay}");
 }
@@ -149,6 +156,42 @@ fn what_it_prints_says_how_to_reach_and_trust_it() {
     assert!(kept[2].ends_with("ca.pem"), "{kept:?}");
     let temporary = text(&["--congestion-control", "reno"]);
     assert!(temporary[2].contains("--tls-dir DIR"), "{temporary:?}");
+}
+
+#[test]
+fn the_congestion_control_of_tcp_is_that_of_the_first_connection() {
+    let Some(user) = testbed::OrdinaryUser::with(env!("CARGO_BIN_EXE_fairlane")) else { return };
+    // Every kernel allows Reno to everyone; CUBIC is up to the machine.
+    for asked in ["reno", "cubic"] {
+        let mut command = user.command();
+        command.args(["serve", "--json", "--admin", "127.0.0.1:0", "--congestion-control", asked]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let stderr = child.stderr.take().unwrap();
+        let mut serve = Serve { child, ready: serde_json::from_str(&line).unwrap() };
+        assert_eq!(serve.counters().tcp_congestion_control, None);
+        for _ in 0..2 {
+            succeed(Command::new("curl").args(["-sSf", &serve.url("http", "/api/test")]));
+        }
+        let got = serve.counters().tcp_congestion_control.expect("there was a connection");
+        serve.signal("TERM");
+        assert_eq!(serve.exit_code(), Some(0));
+        let said = std::io::read_to_string(stderr).unwrap();
+        assert!(asked != "reno" || got == "reno", "{got}");
+        let expected = if got == asked { 0 } else { 1 };
+        assert_eq!(said.matches(&format!("TCP {got}, but QUIC has {asked}")).count(), expected, "{said}");
+        assert_eq!(said.lines().count(), expected, "{said}");
+    }
+}
+
+#[test]
+fn output_that_nobody_takes_is_no_panic() {
+    let full = || fs::File::options().write(true).open("/dev/full").unwrap();
+    let Output { status, stderr, .. } = fairlane(&[]).stdout(full()).output().unwrap();
+    let message = String::from_utf8(stderr).unwrap();
+    assert_eq!(status.code(), Some(3), "{message}");
+    assert!(message.contains("cannot write to standard output"), "{message}");
 }
 
 #[test]

@@ -53,6 +53,19 @@ pub enum LoadError {
         /// What the server chose instead.
         chosen: String,
     },
+    /// More connections than the process may have files open.
+    #[error(
+        "{connections} connections need {needed} open files and this process may have {limit}: use fewer (-c), or raise \
+         the limit with ulimit -n {needed}"
+    )]
+    Descriptors {
+        /// Connections asked for.
+        connections: u32,
+        /// Descriptors that these and the engine need.
+        needed: u64,
+        /// The hard limit (RLIMIT_NOFILE).
+        limit: u64,
+    },
     /// The machine refused a socket, a thread or an event queue.
     #[error("cannot run the load engine: {0}")]
     Machine(#[from] io::Error),

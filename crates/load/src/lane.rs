@@ -186,7 +186,8 @@ impl<S: Schedule> Sink for Recorder<'_, S> {
             Event::Done { token } => {
                 self.slots.refusals = 0;
                 if let Some(slot) = self.slots.release(token) {
-                    self.tally.answered(slot.status, self.now - slot.sent);
+                    let accepted = self.schedule.accepts(slot.job.request, slot.status);
+                    self.tally.answered(slot.status, accepted, self.now - slot.sent);
                     self.schedule.end(slot.job.request, Outcome::Answered(slot.status), self.now);
                 }
             }

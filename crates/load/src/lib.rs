@@ -26,6 +26,7 @@
 
 mod channel;
 mod cipher;
+mod descriptors;
 mod error;
 mod lane;
 mod page;

@@ -15,7 +15,7 @@ use crate::schedule::{ClosedLoop, split};
 use crate::tally::{Tally, micros};
 use crate::tls::TlsSetup;
 use crate::worker::{Site, Watch, Window, Worker};
-use crate::{Amount, LoadError, Plan};
+use crate::{Amount, LoadError, Plan, descriptors};
 
 /// How far a run has come.
 #[derive(Clone, Copy, Debug)]
@@ -34,9 +34,11 @@ pub struct Progress {
 /// measured until then.
 ///
 /// # Errors
-/// The plan is refused, nothing could be connected to, or the server speaks another protocol than the wanted one.
+/// The plan is refused, it needs more connections than this process may have (the soft limit of open files is raised if
+/// that helps), nothing could be connected to, or the server speaks another protocol than the wanted one.
 pub fn run(plan: &Plan, observe: &mut dyn FnMut(Progress) -> bool) -> Result<LoadSummary, LoadError> {
     plan.check()?;
+    descriptors::provide(plan)?;
     let tls = if plan.protocol.is_encrypted() { Some(TlsSetup::new(plan)?) } else { None };
     let streams = plan.streams as usize;
     match (plan.protocol, tls) {

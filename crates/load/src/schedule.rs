@@ -49,6 +49,11 @@ pub(crate) trait Schedule {
     /// A piece of a response's body arrived.
     fn data(&mut self, _request: usize, _bytes: &[u8], _now: Instant) {}
 
+    /// Whether a response with this status is what the request was for.
+    fn accepts(&self, _request: usize, status: u16) -> bool {
+        status < 400
+    }
+
     /// A request ended.
     fn end(&mut self, _request: usize, _outcome: Outcome, _now: Instant) {}
 }

@@ -37,12 +37,12 @@ impl Tally {
         }
     }
 
-    /// A complete response.
-    pub(crate) fn answered(&mut self, status: u16, time: Duration) {
+    /// A complete response, and whether it is what the request was for.
+    pub(crate) fn answered(&mut self, status: u16, accepted: bool, time: Duration) {
         self.requests.done += 1;
         self.status.record(status);
         self.request_time.record_us(micros(time));
-        if status < 400 {
+        if accepted {
             self.requests.succeeded += 1;
         } else {
             self.requests.failed += 1;
@@ -151,12 +151,12 @@ mod tests {
     #[test]
     fn tallies_merge_without_loss() {
         let mut one = Tally::default();
-        one.answered(200, Duration::from_millis(1));
+        one.answered(200, true, Duration::from_millis(1));
         one.errored("reset");
         one.connections.max_streams = 7;
         one.first = Some(Instant::now());
         let mut two = Tally::default();
-        two.answered(404, Duration::from_millis(2));
+        two.answered(404, false, Duration::from_millis(2));
         two.lost(3, "reset");
         two.timed_out();
         two.connections.max_streams = 3;

@@ -17,13 +17,16 @@ fn write_all(summary: &LoadSummary, out: &mut String) -> std::fmt::Result {
     let per_second = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
     writeln!(out, "{}", headline(summary))?;
     writeln!(out)?;
-    writeln!(
-        out,
-        "finished in {}, {:.2} req/s, {}/s",
-        format_duration(Duration::from_micros(summary.duration_us)),
-        per_second(status.success + status.redirect + status.client_error + status.server_error),
-        format_size(per_second(traffic.received_bytes) as u64)
-    )?;
+    match status.success + status.redirect + status.client_error + status.server_error {
+        0 => writeln!(out, "no request was answered")?,
+        answered => writeln!(
+            out,
+            "finished in {}, {:.2} req/s, {}/s",
+            format_duration(Duration::from_micros(summary.duration_us)),
+            per_second(answered),
+            format_size(per_second(traffic.received_bytes) as u64)
+        )?,
+    }
     writeln!(
         out,
         "requests: {} total, {} started, {} done, {} succeeded, {} failed, {} errored, {} timeout",

@@ -108,6 +108,29 @@ fn a_stalled_request_times_out_and_the_next_goes_on() {
 }
 
 #[test]
+fn a_run_without_an_answer_tells_no_time() {
+    let (port, _) = serve(|mut stream| while read_request(&mut stream) {});
+    let plan = Plan { timeout: Duration::from_millis(100), ..plan(Protocol::H1c, port, Amount::Requests(2)) };
+    let summary = run(&plan).unwrap();
+    assert_eq!((summary.requests.failed, summary.requests.timed_out), (2, 2));
+    let text = load::render(&summary);
+    assert!(text.contains("no request was answered\n") && !text.contains("finished in"), "{text}");
+}
+
+#[test]
+fn a_page_whose_document_is_elsewhere_has_not_loaded() {
+    let (port, _) = serve(|mut stream| {
+        while read_request(&mut stream) {
+            stream.write_all(b"HTTP/1.1 302 Found\r\nlocation: /there\r\ncontent-length: 0\r\n\r\n").unwrap();
+        }
+    });
+    let summary = run(&plan(Protocol::H1c, port, Amount::Pages(1))).unwrap();
+    assert_eq!((summary.requests.done, summary.requests.succeeded, summary.requests.failed), (1, 0, 1));
+    assert!(summary.pages.is_empty());
+    assert_eq!(summary.errors["page load 1 failed: / was answered with status 302"], 1);
+}
+
+#[test]
 fn a_stalled_server_does_not_hold_up_a_timed_run() {
     let (port, _) = serve(|mut stream| while read_request(&mut stream) {});
     let amount = Amount::Duration { warm_up: Duration::ZERO, length: Duration::from_millis(300) };

@@ -69,7 +69,7 @@ pub struct RequestCounts {
     pub started: u64,
     /// Requests that ended in any way.
     pub done: u64,
-    /// Requests answered in full with a status of 2xx or 3xx.
+    /// Requests answered in full with a status of 2xx or 3xx; of a page's document 2xx only.
     pub succeeded: u64,
     /// Requests that did not succeed, for any reason.
     pub failed: u64,

@@ -11,7 +11,7 @@ pub struct OriginCounters {
     pub protocols: BTreeMap<Protocol, ProtocolCounters>,
     /// Counts of the QUIC endpoint, as its transport reports them.
     pub quic: QuicCounts,
-    /// Congestion control of the origin's TCP where no route says otherwise; `None` without TCP.
+    /// Congestion control of the first TCP connection accepted; `None` without one.
     pub tcp_congestion_control: Option<String>,
     /// Congestion control of the origin's QUIC.
     pub quic_congestion_control: String,

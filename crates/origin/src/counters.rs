@@ -3,12 +3,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use measure::{CongestionControl, CpuTime, OriginCounters, Protocol, ProtocolCounters, QuicCounts};
+use socket2::SockRef;
+use tokio::net::TcpStream;
+use tokio::sync::SetOnce;
 
 /// The counters of one origin. Every count is exact; a reading while requests run is not one instant's.
 pub struct Counters {
     tallies: [Tally; Protocol::ALL.len()],
     quic: Mutex<QuicCounts>,
-    tcp_congestion_control: Option<String>,
+    tcp_congestion_control: SetOnce<String>,
     congestion_control: CongestionControl,
     initial_window_packets: u32,
     ready: Instant,
@@ -45,15 +48,11 @@ impl Level {
 
 impl Counters {
     /// Counters at zero; the clocks start now.
-    pub fn new(
-        tcp_congestion_control: Option<String>,
-        congestion_control: CongestionControl,
-        initial_window_packets: u32,
-    ) -> Counters {
+    pub fn new(congestion_control: CongestionControl, initial_window_packets: u32) -> Counters {
         Counters {
             tallies: Default::default(),
             quic: Mutex::default(),
-            tcp_congestion_control,
+            tcp_congestion_control: SetOnce::new(),
             congestion_control,
             initial_window_packets,
             ready: Instant::now(),
@@ -70,6 +69,23 @@ impl Counters {
             requests: AtomicU64::new(0),
             in_flight: AtomicU64::new(0),
         })
+    }
+
+    /// Asks the first TCP connection for its congestion control: routes and the kernel have a say in it, so that of the
+    /// listener does not tell.
+    pub fn accepted(&self, stream: &TcpStream) {
+        if !self.tcp_congestion_control.initialized()
+            && let Ok(name) = SockRef::from(stream).tcp_congestion()
+        {
+            let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+            // Of two listeners' first connections one comes first.
+            let _ = self.tcp_congestion_control.set(String::from_utf8_lossy(name).into_owned());
+        }
+    }
+
+    /// Congestion control of the first TCP connection, as soon as there is one.
+    pub async fn tcp_congestion_control(&self) -> &str {
+        self.tcp_congestion_control.wait().await
     }
 
     /// Adds what the transport of a QUIC connection counted.
@@ -90,7 +106,7 @@ impl Counters {
         OriginCounters {
             protocols,
             quic: self.quic.lock().unwrap_or_else(PoisonError::into_inner).clone(),
-            tcp_congestion_control: self.tcp_congestion_control.clone(),
+            tcp_congestion_control: self.tcp_congestion_control.get().cloned(),
             quic_congestion_control: self.congestion_control.name().to_owned(),
             quic_initial_window_bytes: u64::from(self.initial_window_packets) * CongestionControl::PACKET_BYTES,
             cpu: CpuTime::of_this_process().since(self.cpu_when_ready),
@@ -179,7 +195,7 @@ mod tests {
 
     #[test]
     fn peaks_are_kept_per_protocol_and_per_connection() {
-        let counters = Arc::new(Counters::new(None, CongestionControl::Cubic, 10));
+        let counters = Arc::new(Counters::new(CongestionControl::Cubic, 10));
         let (one, other) = (counters.connection(Protocol::H2), counters.connection(Protocol::H2));
         let requests = [one.request(), one.request(), other.request()];
         requests[0].sent(480);

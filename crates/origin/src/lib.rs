@@ -50,7 +50,6 @@ pub struct Origin {
     endpoints: Vec<quinn::Endpoint>,
     addresses: Vec<SocketAddr>,
     admin: Option<SocketAddr>,
-    tcp_congestion_control: Option<String>,
 }
 
 impl Origin {
@@ -73,11 +72,7 @@ impl Origin {
         tls::warm_up();
         let site = Arc::new(Site {
             app: App::new(config.store.as_deref(), config.delay)?,
-            counters: Arc::new(Counters::new(
-                sockets.tcp_congestion_control.clone(),
-                config.congestion_control,
-                config.initial_window_packets,
-            )),
+            counters: Arc::new(Counters::new(config.congestion_control, config.initial_window_packets)),
             protocols: config.protocols.clone(),
             alt_svc: h3.then(|| HeaderValue::from_str(&alt_svc).expect("a port number is visible ASCII")),
             stop: CancellationToken::new(),
@@ -99,13 +94,7 @@ impl Origin {
             site.serve_quic(endpoint.clone());
             endpoints.push(endpoint);
         }
-        Ok(Origin {
-            site,
-            endpoints,
-            addresses: sockets.addresses,
-            admin,
-            tcp_congestion_control: sockets.tcp_congestion_control,
-        })
+        Ok(Origin { site, endpoints, addresses: sockets.addresses, admin })
     }
 
     /// The addresses listened on, all with the same port.
@@ -123,11 +112,11 @@ impl Origin {
         self.admin
     }
 
-    /// Congestion control of TCP connections where no route says otherwise, as the kernel names it; `None` without TCP.
+    /// Waits for the first TCP connection and gives its congestion control, as the kernel names it.
     ///
-    /// It is the kernel's default where the kernel does not have or allow the one asked for.
-    pub fn tcp_congestion_control(&self) -> Option<&str> {
-        self.tcp_congestion_control.as_deref()
+    /// It is the route's or the kernel's default where the kernel does not have or allow the one asked for.
+    pub async fn tcp_congestion_control(&self) -> &str {
+        self.site.counters.tcp_congestion_control().await
     }
 
     /// The counters as they stand. QUIC's packets are added when their connection ends.
@@ -154,6 +143,11 @@ impl Origin {
         .await;
         self.site.counters.read()
     }
+}
+
+/// Checks that [`write_counters`] can write there; nothing is left behind.
+pub fn check_counters(path: &Path) -> Result<(), Error> {
+    files::check_writable(path)
 }
 
 /// Writes counters as JSON, so that a reader finds the whole file or none.

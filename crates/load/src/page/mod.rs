@@ -119,12 +119,16 @@ impl Schedule for Page<'_> {
         }
     }
 
+    /// A redirected document has no objects to load.
+    fn accepts(&self, request: usize, status: u16) -> bool {
+        status < if request == 0 { 300 } else { 400 }
+    }
+
     fn end(&mut self, request: usize, outcome: Outcome, now: Instant) {
         self.last_byte = Some(now);
         let path = &self.requests[request].path;
         let failure = match outcome {
-            Outcome::Answered(200..300) => return,
-            Outcome::Answered(300..400) if request > 0 => return,
+            Outcome::Answered(status) if self.accepts(request, status) => return,
             Outcome::Answered(status) => format!("{path} was answered with status {status}"),
             Outcome::Failed => format!("{path} was not answered"),
         };
@@ -173,6 +177,7 @@ mod tests {
         let mut page = Page::new(&plan, now);
         page.data(1, b"<img src=x>", now);
         assert_eq!(page.requests(), 1);
+        assert!(!page.accepts(0, 302) && page.accepts(0, 200) && page.accepts(1, 302) && !page.accepts(1, 404));
         page.end(0, Outcome::Answered(302), now);
         assert!(page.outcome().unwrap_err().contains("status 302"));
     }

@@ -40,6 +40,7 @@ pub fn acceptor(config: &Config) -> Result<TlsAcceptor, Error> {
 /// Accepts connections until the shutdown.
 pub async fn serve(listener: TcpListener, tls: TlsAcceptor, site: Arc<Site>) {
     while let Some(stream) = accept(&listener, &site.stop).await {
+        site.counters.accepted(&stream);
         site.spawn(connection(stream, tls.clone(), Arc::clone(&site)));
     }
 }
