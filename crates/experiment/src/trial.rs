@@ -123,7 +123,8 @@ impl Bench<'_> {
         if let Some((origin, port)) = &origin
             && !origin.listens(*port)
         {
-            let ended = origin.terminate();
+            // However it ended, this trial has no client whose exit code would count.
+            let ended = if origin.terminate() == Ended::Stopped { Ended::Stopped } else { Ended::Code(3) };
             let message = format!("the origin does not listen on port {port}: {}", last_words(&files.messages));
             return Ok(Evidence { ended, load: None, link: None, origin: None, message });
         }
