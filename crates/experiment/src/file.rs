@@ -140,7 +140,7 @@ const MAX_JOBS: usize = 256;
 
 /// The page that the built-in origin makes, and the port it is served on inside a lab.
 const BUILT_IN_PATH: &str = "page/30/10000";
-pub(crate) const LAB_PORT: u16 = 8443;
+const LAB_PORT: u16 = 8443;
 
 impl Experiment {
     /// Reads and checks an experiment file.

@@ -1,5 +1,6 @@
 use std::fs::{self, File};
 use std::io;
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -62,11 +63,15 @@ impl Bench<'_> {
         }
         let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let link = task.condition.link.map(|index| self.experiment.links[index].as_str());
+        let port = self.port(link.is_some())?;
         let (command, origin_command) = match link {
-            Some(link) => (self.linked(link, task, &files), None),
-            None => (self.client(task.condition.protocol, &self.loopback_host(slot)), self.origin(&files, slot)),
+            Some(link) => (self.linked(link, task, &files, port), None),
+            None => {
+                let client = self.client(task.condition.protocol, &format!("localhost:{port}"));
+                (client, self.origin(&files, port))
+            }
         };
-        let evidence = self.gather(&command, origin_command.as_deref(), link.is_some(), &files, slot)?;
+        let evidence = self.gather(&command, origin_command.as_deref(), link.is_some(), &files, port)?;
         if evidence.ended == Ended::Stopped {
             return Ok(None);
         }
@@ -111,17 +116,14 @@ impl Bench<'_> {
         origin_command: Option<&[String]>,
         linked: bool,
         files: &Files,
-        slot: usize,
+        port: u16,
     ) -> Result<Evidence, Error> {
         let origin = match origin_command {
-            Some(line) => {
-                let origin = self.children.start(self.quiet(line, &files.messages)?)?;
-                Some((origin, self.url_port(slot)))
-            }
+            Some(line) => Some(self.children.start(self.quiet(line, &files.messages)?)?),
             None => None,
         };
-        if let Some((origin, port)) = &origin
-            && !origin.listens(*port)
+        if let Some(origin) = &origin
+            && !origin.listens(port)
         {
             // However it ended, this trial has no client whose exit code would count.
             let ended = if origin.terminate() == Ended::Stopped { Ended::Stopped } else { Ended::Code(3) };
@@ -131,7 +133,7 @@ impl Bench<'_> {
         let mut child = self.quiet(command, &files.messages)?;
         child.stdout(create(&files.client)?);
         let ended = self.children.start(child)?.wait(TIMEOUT);
-        if let Some((origin, _)) = origin {
+        if let Some(origin) = origin {
             origin.terminate();
         }
         Ok(Evidence {
@@ -144,8 +146,7 @@ impl Bench<'_> {
     }
 
     /// The trial behind a link: one `fairlane link` that starts origin and client.
-    fn linked(&self, link: &str, task: &Task, files: &Files) -> Vec<String> {
-        let port = self.experiment.lab_port();
+    fn linked(&self, link: &str, task: &Task, files: &Files, port: u16) -> Vec<String> {
         let mut line = words(&[&self.programs.fairlane.display().to_string(), "link", link, "--seed"]);
         line.push(task.seed.to_string());
         line.extend(words(&["--port", &port.to_string()]));
@@ -185,8 +186,8 @@ impl Bench<'_> {
     }
 
     /// The origin's command line for a trial without a link; `None` when the origin runs already.
-    fn origin(&self, files: &Files, slot: usize) -> Option<Vec<String>> {
-        let line = self.origin_line(&files.origin, self.url_port(slot))?;
+    fn origin(&self, files: &Files, port: u16) -> Option<Vec<String>> {
+        let line = self.origin_line(&files.origin, port)?;
         Some(words(&["sh", "-c", &format!("exec {line}")]))
     }
 
@@ -211,16 +212,14 @@ impl Bench<'_> {
         words(&["--congestion-control", transport.congestion_control.name(), "--initial-window", &window])
     }
 
-    /// Without a lab, trials that run at once need ports of their own.
-    fn url_port(&self, slot: usize) -> u16 {
-        match self.experiment.workload.url {
-            Some(_) => self.experiment.lab_port(),
-            None => self.experiment.lab_port() + slot as u16,
+    /// The port of the origin: in a lab, and where the URL names it, always the same; else one that is free now.
+    fn port(&self, is_linked: bool) -> Result<u16, Error> {
+        if is_linked || self.experiment.workload.url.is_some() {
+            return Ok(self.experiment.lab_port());
         }
-    }
-
-    fn loopback_host(&self, slot: usize) -> String {
-        format!("localhost:{}", self.url_port(slot))
+        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
+        let start = |source| Error::Start { program: "an origin on a free port".to_owned(), source };
+        free.map(|address| address.port()).map_err(start)
     }
 
     fn files(&self, slot: usize) -> Files {
