@@ -1,7 +1,8 @@
 //! `fairlane load` as its users meet it, against `fairlane serve`: what both sides count, what is printed, exit codes.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -28,7 +29,8 @@ impl Origin {
         let directory = tempfile::tempdir().unwrap();
         let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
         let mut child = fairlane()
-            .args(["serve", "--json", "--tls-dir", &path("tls"), "--stats", &path("stats.json")])
+            .args(["serve", "--json", "--admin", "127.0.0.1:0"])
+            .args(["--tls-dir", &path("tls"), "--stats", &path("stats.json")])
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -55,6 +57,17 @@ impl Origin {
         let output = self.load(protocol, path, arguments).arg("--json").output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{protocol}: {}", String::from_utf8_lossy(&output.stderr));
         serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    /// Requests that the origin has received over a protocol so far.
+    fn requests(&self, protocol: Protocol) -> u64 {
+        let mut admin = TcpStream::connect(self.ready["admin"].as_str().unwrap()).unwrap();
+        admin.write_all(b"GET /stats HTTP/1.0\r\n\r\n").unwrap();
+        let mut response = String::new();
+        admin.read_to_string(&mut response).unwrap();
+        let (_, body) = response.split_once("\r\n\r\n").unwrap();
+        let counters: OriginCounters = serde_json::from_str(body).unwrap();
+        counters.protocols.get(&protocol).map_or(0, |counts| counts.requests)
     }
 
     /// Ends the origin and gives what it counted.
@@ -152,8 +165,11 @@ fn ctrl_c_prints_what_was_measured() {
     for protocol in [Protocol::H1c, Protocol::H3] {
         let mut command = origin.load(protocol, "/bytes/10", &["-D", "10m", "-c", "2", "--json"]);
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        // Anything may have happened by then, except an end.
-        std::thread::sleep(Duration::from_millis(500));
+        let begun = Instant::now();
+        // By the time of the tenth request on two connections, earlier ones have been answered.
+        while origin.requests(protocol) < 10 {
+            assert!(begun.elapsed() < Duration::from_secs(30), "{protocol}: ten requests within half a minute");
+        }
         signal(&child, "INT");
         let begun = Instant::now();
         let output = child.wait_with_output().unwrap();
