@@ -83,14 +83,20 @@ fn an_ordinary_user_can_race() {
         .args(["race", "--link", "rate=20mbit rtt=30ms loss=1%", "--rounds", "3", "--jobs", "2", "--json"])
         .output()
         .unwrap();
-    let summary = succeeded(output);
+    let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(summary["conditions"].as_array().unwrap().len(), 3);
-    for condition in summary["conditions"].as_array().unwrap() {
-        assert_eq!(condition["congestion_control"]["client"], "cubic", "{condition}");
-        assert_eq!(condition["congestion_control"]["origin"], "cubic", "{condition}");
-        assert_eq!(condition["initial_window"]["origin"], 10, "{condition}");
+    // Without the right to real-time scheduling a very busy machine makes every link late, and the answer is no.
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{}", String::from_utf8_lossy(&output.stderr));
+    let run = fs::read_dir(user.folder().join("runs")).unwrap().next().unwrap().unwrap().path();
+    let trials = trials(&run);
+    assert!(trials.len() >= 9);
+    for trial in trials {
+        let (load, link) = (trial.load.unwrap(), trial.link_summary.unwrap());
+        assert_eq!((load.congestion_control.as_str(), load.pages.len()), ("cubic", 1));
+        assert_eq!((link.congestion_control.as_str(), link.initial_window_packets), ("cubic", 10));
+        let late = |reason: &String| reason.starts_with("the link was late");
+        assert!(trial.invalid.iter().all(late), "{:?}", trial.invalid);
     }
-    assert!(user.folder().join("runs").is_dir(), "the run directory lies where the user stands");
 }
 
 #[test]
