@@ -101,7 +101,7 @@ Exit codes: 0 done, 1 no valid result, 2 bad usage or input, 3 this machine or t
 const BUILT_IN: [(&str, &str); 1] = [("page", include_str!("../../../experiments/page.toml"))];
 
 /// `--quick`: the time in which rounds may begin and end, leaving some of 30 s for start and report.
-const QUICK: &str = "26s";
+const QUICK: &str = "23s";
 
 /// Runs `fairlane race`.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
