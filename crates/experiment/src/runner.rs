@@ -84,7 +84,7 @@ impl Runner {
         self.directory.discard();
     }
 
-    /// Asks the origin for one page over each protocol, on the first link without its losses, and throws the times
+    /// Asks the origin for one page over each protocol, on a link without limits or losses, and throws the times
     /// away.
     ///
     /// # Errors
