@@ -1,4 +1,4 @@
-use measure::Trial;
+use measure::{Bottleneck, Trial};
 
 use crate::counts::{client_cpu_us, origin_cpu_us};
 
@@ -19,7 +19,7 @@ pub(crate) fn bound(trials: &[&Trial], processors: usize) -> Vec<String> {
 }
 
 fn client_is_bound(trial: &Trial, _processors: u64) -> bool {
-    trial.load.as_ref().is_some_and(|load| load.client_bound)
+    trial.load.as_ref().is_some_and(|load| load.bottleneck == Bottleneck::Client)
 }
 
 /// One connection is served by one task, so an origin uses no more processors than it has connections.
@@ -35,6 +35,6 @@ fn machine_is_bound(trial: &Trial, processors: u64) -> bool {
 }
 
 fn is_busy(trial: &Trial, cpu_us: Option<u64>, processors: u64) -> bool {
-    let duration_us = trial.load.as_ref().map_or(0, |load| load.duration_us);
+    let duration_us = trial.load.as_ref().map_or(0, |load| load.wall_us());
     cpu_us.is_some_and(|cpu_us| duration_us > 0 && cpu_us as f64 >= BUSY * (duration_us * processors) as f64)
 }

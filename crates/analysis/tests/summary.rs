@@ -3,7 +3,7 @@
 mod race;
 
 use analysis::{Answer, Comparison, Plan, Summary, summarize};
-use measure::{Protocol, Trial};
+use measure::{Bottleneck, Protocol, Trial};
 
 const LOSSY: &str = "slow-4g loss=2%";
 
@@ -159,8 +159,8 @@ fn the_baseline_can_win() {
 fn who_ran_out_of_cpu_is_part_of_the_verdict() {
     let summary = changed(|_, trials| {
         for trial in trials.iter_mut().filter(|trial| trial.protocol == Protocol::H3) {
-            trial.load.as_mut().unwrap().client_bound = true;
-            let duration_us = trial.load.as_ref().unwrap().duration_us;
+            trial.load.as_mut().unwrap().bottleneck = Bottleneck::Client;
+            let duration_us = trial.load.as_ref().unwrap().wall_us();
             trial.origin.as_mut().unwrap().cpu.user_us = duration_us * 95 / 100;
         }
     });

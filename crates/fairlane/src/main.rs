@@ -1,6 +1,7 @@
 //! The `fairlane` binary: one file per subcommand. It parses, calls the crates that do the work, prints, and exits.
 
 mod failure;
+mod get;
 mod interrupt;
 mod link;
 mod live;
@@ -29,7 +30,8 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Race(race::Args),
-    Load(load::Args),
+    Load(Box<load::Args>),
+    Get(get::Args),
     Serve(serve::Args),
     Link(link::Args),
 }
@@ -37,7 +39,8 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Race(args) => race::run(args),
-        Command::Load(args) => load::run(args),
+        Command::Load(args) => load::run(*args),
+        Command::Get(args) => get::run(args),
         Command::Serve(args) => serve::run(args),
         Command::Link(args) => link::run(args),
     };

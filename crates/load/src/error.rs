@@ -1,4 +1,5 @@
 use std::io;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use measure::Protocol;
@@ -24,6 +25,30 @@ pub enum LoadError {
         path: PathBuf,
         /// What is wrong with it.
         reason: String,
+    },
+    /// The key of the client's certificate cannot be used.
+    #[error("cannot use the key of {path}: {reason}")]
+    Key {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// An address that connections should come from cannot be used.
+    #[error("cannot connect from {address}: {source}; --source takes addresses of this machine (ip address)")]
+    Source {
+        /// The address.
+        address: IpAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file that the plan names cannot be used.
+    #[error("cannot use {path}: {source}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
     },
     /// No root certificate was found on this machine.
     #[error("this machine has no root certificates ({0}); give --cacert FILE, or --insecure to check nothing")]

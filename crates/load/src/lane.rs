@@ -4,8 +4,10 @@ use measure::QuicCounts;
 use wire::{Event, FailureKind, Token};
 
 use crate::channel::{Channel, Sink, Volume};
+use crate::plan::Expectation;
+use crate::request_log::LogLines;
 use crate::schedule::{Job, Outcome, Schedule};
-use crate::tally::{Tally, micros};
+use crate::tally::Tally;
 
 /// A place for one connection: when one ends, the next takes its place.
 #[derive(Debug)]
@@ -16,10 +18,10 @@ pub(crate) struct Lane<C> {
     pub opened: Instant,
     /// Whether its handshakes are over.
     pub ready: bool,
-    /// Whether a request was sent on it.
-    pub used: bool,
-    /// Whether a response came over it.
-    pub answered: bool,
+    /// Requests that were sent on it.
+    pub requests: u64,
+    /// Responses that came over it.
+    pub answers: u64,
     /// Connections in a row that brought no response.
     pub fruitless: u32,
     /// Index of the address that it goes to.
@@ -28,6 +30,8 @@ pub(crate) struct Lane<C> {
     pub waiting: bool,
     /// Whether no further connection will be tried.
     pub given_up: bool,
+    /// Whether the worker's list of places has it.
+    pub listed: bool,
     counted: Volume,
     quic_counted: QuicCounts,
 }
@@ -39,12 +43,13 @@ impl<C: Channel> Lane<C> {
             slots: Slots::new(slots, now),
             opened: now,
             ready: false,
-            used: false,
-            answered: false,
+            requests: 0,
+            answers: 0,
             fruitless: 0,
             address: 0,
             waiting: false,
             given_up: false,
+            listed: false,
             counted: Volume::default(),
             quic_counted: QuicCounts::default(),
         }
@@ -56,8 +61,8 @@ impl<C: Channel> Lane<C> {
             channel: Some(channel),
             opened: now,
             ready: false,
-            used: false,
-            answered: false,
+            requests: 0,
+            answers: 0,
             address,
             waiting: false,
             counted: Volume::default(),
@@ -105,13 +110,19 @@ pub(crate) struct Slot {
     pub job: Job,
     /// When it was sent.
     pub sent: Instant,
-    status: u16,
+    /// When the first byte of its response came.
+    pub first_byte: Option<Instant>,
+    /// Status of the response, 0 before it has come.
+    pub status: u16,
+    /// Bytes of the response's body.
+    pub body_bytes: u64,
     live: bool,
 }
 
 impl Slots {
     fn new(count: usize, now: Instant) -> Slots {
-        let empty = Slot { job: Job { request: 0, due: now }, sent: now, status: 0, live: false };
+        let job = Job { request: 0, due: now };
+        let empty = Slot { job, sent: now, first_byte: None, status: 0, body_bytes: 0, live: false };
         // The last one is taken first, so low tokens come first.
         Slots { slots: vec![empty; count], free: (0..count as Token).rev().collect(), refusals: 0 }
     }
@@ -127,7 +138,7 @@ impl Slots {
     /// Gives a token to a request; the caller has seen [`Slots::has_free`].
     pub(crate) fn take(&mut self, job: Job, now: Instant) -> Token {
         let token = self.free.pop().expect("the caller has seen a free slot");
-        self.slots[token as usize] = Slot { job, sent: now, status: 0, live: true };
+        self.slots[token as usize] = Slot { job, sent: now, first_byte: None, status: 0, body_bytes: 0, live: true };
         token
     }
 
@@ -148,20 +159,32 @@ impl Slots {
     }
 }
 
+#[cfg(test)]
+impl Slot {
+    /// A request that was sent just now, and its response's status.
+    pub(crate) fn answered(status: u16, now: Instant) -> Slot {
+        let job = Job { request: 0, due: now };
+        Slot { job, sent: now, first_byte: Some(now), status, body_bytes: 0, live: false }
+    }
+}
+
 /// Listens to a lane's channel and writes down what it says.
-pub(crate) struct Recorder<'a, S> {
+pub(crate) struct Recorder<'a, 'log, S> {
+    /// Index of the lane.
+    pub lane: usize,
     pub slots: &'a mut Slots,
-    pub opened: Instant,
-    pub answered: &'a mut bool,
+    pub answers: &'a mut u64,
     pub tally: &'a mut Tally,
     pub schedule: &'a mut S,
+    pub expect: &'a Expectation,
+    pub log: &'a mut Option<LogLines<'log>>,
     /// Requests that failed; judged when it is known what became of the connection.
     pub failed: &'a mut Vec<(Token, FailureKind)>,
     /// When the bytes arrived that are being taken: one reading of the clock per read from the socket.
     pub now: Instant,
 }
 
-impl<S: Schedule> Sink for Recorder<'_, S> {
+impl<S: Schedule> Sink for Recorder<'_, '_, S> {
     fn arrived(&mut self, at: Instant) {
         self.now = at;
         self.tally.last = Some(at);
@@ -171,28 +194,46 @@ impl<S: Schedule> Sink for Recorder<'_, S> {
         match event {
             Event::Head { token, status, header_bytes, decoded_bytes } => {
                 self.tally.traffic.header_bytes += u64::from(header_bytes);
-                self.tally.traffic.header_decoded_bytes += u64::from(decoded_bytes);
+                self.tally.traffic.header_bytes_uncompressed += u64::from(decoded_bytes);
                 let slot = &mut self.slots.slots[token as usize];
                 slot.status = status;
+                slot.first_byte = Some(self.now);
                 self.schedule.head(slot.job.request, self.now);
-                if !std::mem::replace(self.answered, true) {
-                    self.tally.first_byte_time.record_us(micros(self.now - self.opened));
-                }
             }
             Event::Data { token, bytes } => {
                 self.tally.traffic.data_bytes += bytes.len() as u64;
-                self.schedule.data(self.slots.slots[token as usize].job.request, bytes, self.now);
+                let slot = &mut self.slots.slots[token as usize];
+                slot.body_bytes += bytes.len() as u64;
+                self.schedule.data(slot.job.request, bytes, self.now);
             }
             Event::Done { token } => {
                 self.slots.refusals = 0;
                 if let Some(slot) = self.slots.release(token) {
-                    let accepted = self.schedule.accepts(slot.job.request, slot.status);
-                    self.tally.answered(slot.status, accepted, self.now - slot.sent);
-                    self.schedule.end(slot.job.request, Outcome::Answered(slot.status), self.now);
+                    self.done(&slot);
                 }
             }
             Event::Failed { token, kind } => self.failed.push((token, kind)),
             Event::Field { .. } | Event::Draining => {}
         }
+    }
+}
+
+impl<S: Schedule> Recorder<'_, '_, S> {
+    /// A response is complete.
+    fn done(&mut self, slot: &Slot) {
+        *self.answers += 1;
+        let request = slot.job.request;
+        let objection = self.expect.objection(slot.status, slot.body_bytes);
+        let objection = objection
+            .or_else(|| (!self.schedule.accepts(request, slot.status)).then(|| format!("status {}", slot.status)));
+        self.tally.answered(slot, self.now, S::TIMED);
+        match &objection {
+            None => self.tally.requests.succeeded += 1,
+            Some(reason) => self.tally.refused(reason),
+        }
+        if let Some(log) = self.log {
+            log.write(self.schedule.request(request), self.lane, slot, self.now, objection.as_deref());
+        }
+        self.schedule.end(self.lane, request, Outcome::Answered(slot.status), self.now);
     }
 }

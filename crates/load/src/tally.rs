@@ -4,6 +4,10 @@ use std::time::{Duration, Instant};
 use measure::{ConnectionCounts, Histogram, QuicCounts, RequestCounts, StatusCounts, Traffic};
 
 use crate::channel::Description;
+use crate::lane::Slot;
+
+/// Why a request failed that took too long.
+pub(crate) const TIMED_OUT: &str = "no response within the timeout";
 
 /// What one worker measured. Tallies of several workers merge without loss.
 #[derive(Clone, Debug, Default)]
@@ -13,10 +17,14 @@ pub(crate) struct Tally {
     pub traffic: Traffic,
     pub connections: ConnectionCounts,
     pub quic: Option<QuicCounts>,
-    pub request_time: Histogram,
-    pub connect_time: Histogram,
-    pub first_byte_time: Histogram,
-    pub queue_time: Histogram,
+    pub max_in_flight: u64,
+    pub latency: Histogram,
+    pub intended_latency: Histogram,
+    pub connect: Histogram,
+    pub first_byte: Histogram,
+    pub queue: Histogram,
+    /// Thousandths of requests per second, a value per connection.
+    pub rates: Histogram,
     /// Why requests failed.
     pub errors: BTreeMap<String, u64>,
     /// Of the last connection that was ready and ended: by then everything is known.
@@ -37,17 +45,31 @@ impl Tally {
         }
     }
 
-    /// A complete response, and whether it is what the request was for.
-    pub(crate) fn answered(&mut self, status: u16, accepted: bool, time: Duration) {
+    /// A complete response, and whether the instant at which its request was due counts.
+    pub(crate) fn answered(&mut self, slot: &Slot, now: Instant, timed: bool) {
         self.requests.done += 1;
-        self.status.record(status);
-        self.request_time.record_us(micros(time));
-        if accepted {
-            self.requests.succeeded += 1;
-        } else {
-            self.requests.failed += 1;
-            self.blame(&format!("status {status}"), 1);
+        self.status.record(slot.status);
+        self.latency.record_us(micros(now - slot.sent));
+        self.first_byte.record_us(micros(slot.first_byte.unwrap_or(now) - slot.sent));
+        if timed {
+            self.intended_latency.record_us(micros(now - slot.job.due));
         }
+        // Only what waited is worth an entry: in a closed loop nothing does.
+        if timed || slot.sent > slot.job.due {
+            self.queue.record_us(micros(slot.sent - slot.job.due));
+        }
+    }
+
+    /// An answer that is not what was expected.
+    pub(crate) fn refused(&mut self, reason: &str) {
+        self.requests.failed += 1;
+        self.blame(reason, 1);
+    }
+
+    /// A connection that was ready lived for `life` and brought so many responses.
+    pub(crate) fn add_connection(&mut self, answers: u64, life: Duration) {
+        let per_second = answers as f64 / life.as_secs_f64().max(1e-6);
+        self.rates.record_us((per_second * 1000.0) as u64);
     }
 
     /// A request that was sent and had no complete response.
@@ -63,7 +85,7 @@ impl Tally {
         self.requests.done += 1;
         self.requests.failed += 1;
         self.requests.timed_out += 1;
-        self.blame("no response within the timeout", 1);
+        self.blame(TIMED_OUT, 1);
     }
 
     /// Requests that were never sent, because no connection could be made for them.
@@ -78,15 +100,15 @@ impl Tally {
     pub(crate) fn restart(&mut self, now: Instant, in_flight: u64) {
         let earlier = std::mem::take(self);
         self.requests.started = in_flight;
+        self.max_in_flight = in_flight;
         self.connections = earlier.connections;
-        self.connect_time = earlier.connect_time;
-        self.first_byte_time = earlier.first_byte_time;
+        self.connect = earlier.connect;
         self.description = earlier.description;
         self.refusal = earlier.refusal;
         self.first = Some(now);
     }
 
-    /// Adds the tally of another worker, or of another page load.
+    /// Adds what was measured at another time: in another second, or for another page.
     pub(crate) fn merge(&mut self, other: Tally) {
         let (mine, theirs) = (&mut self.requests, other.requests);
         mine.total += theirs.total;
@@ -96,6 +118,8 @@ impl Tally {
         mine.failed += theirs.failed;
         mine.errored += theirs.errored;
         mine.timed_out += theirs.timed_out;
+        mine.dropped += theirs.dropped;
+        mine.retried += theirs.retried;
         let (mine, theirs) = (&mut self.status, other.status);
         mine.success += theirs.success;
         mine.redirect += theirs.redirect;
@@ -104,27 +128,35 @@ impl Tally {
         let (mine, theirs) = (&mut self.traffic, other.traffic);
         mine.received_bytes += theirs.received_bytes;
         mine.header_bytes += theirs.header_bytes;
-        mine.header_decoded_bytes += theirs.header_decoded_bytes;
+        mine.header_bytes_uncompressed += theirs.header_bytes_uncompressed;
         mine.data_bytes += theirs.data_bytes;
         mine.sent_bytes += theirs.sent_bytes;
+        mine.sent_header_bytes += theirs.sent_header_bytes;
+        mine.sent_header_bytes_uncompressed += theirs.sent_header_bytes_uncompressed;
         let (mine, theirs) = (&mut self.connections, other.connections);
         mine.opened += theirs.opened;
         mine.completed += theirs.completed;
         mine.used += theirs.used;
+        mine.reused += theirs.reused;
         mine.handshakes += theirs.handshakes;
         mine.resumed += theirs.resumed;
+        mine.early_data_accepted += theirs.early_data_accepted;
+        mine.early_data_rejected += theirs.early_data_rejected;
         mine.max_streams = mine.max_streams.max(theirs.max_streams);
         if let Some(counts) = other.quic {
             self.add_quic(counts);
         }
-        self.request_time.merge(&other.request_time);
-        self.connect_time.merge(&other.connect_time);
-        self.first_byte_time.merge(&other.first_byte_time);
-        self.queue_time.merge(&other.queue_time);
+        self.max_in_flight = self.max_in_flight.max(other.max_in_flight);
+        self.latency.merge(&other.latency);
+        self.intended_latency.merge(&other.intended_latency);
+        self.connect.merge(&other.connect);
+        self.first_byte.merge(&other.first_byte);
+        self.queue.merge(&other.queue);
+        self.rates.merge(&other.rates);
         for (reason, count) in other.errors {
             *self.errors.entry(reason).or_default() += count;
         }
-        self.description = self.description.take().or(other.description);
+        self.description = other.description.or(self.description.take());
         self.refusal = other.refusal.or(self.refusal.take());
         self.first = self.first.into_iter().chain(other.first).min();
         self.last = self.last.max(other.last);
@@ -150,13 +182,17 @@ mod tests {
 
     #[test]
     fn tallies_merge_without_loss() {
+        let now = Instant::now();
+        let answer = |status| Slot::answered(status, now);
         let mut one = Tally::default();
-        one.answered(200, true, Duration::from_millis(1));
+        one.answered(&answer(200), now, false);
+        one.requests.succeeded += 1;
         one.errored("reset");
         one.connections.max_streams = 7;
         one.first = Some(Instant::now());
         let mut two = Tally::default();
-        two.answered(404, false, Duration::from_millis(2));
+        two.answered(&answer(404), now, true);
+        two.refused("status 404");
         two.lost(3, "reset");
         two.timed_out();
         two.connections.max_streams = 3;
@@ -166,7 +202,7 @@ mod tests {
         assert_eq!(one.errors["reset"], 4);
         assert_eq!(one.errors["status 404"], 1);
         assert_eq!(one.errors.values().sum::<u64>(), one.requests.failed);
-        assert_eq!(one.request_time.count(), 2);
+        assert_eq!((one.latency.count(), one.intended_latency.count(), one.queue.count()), (2, 1, 1));
         assert_eq!(one.connections.max_streams, 7);
         assert!(one.first.is_some());
     }

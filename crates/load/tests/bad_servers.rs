@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use load::{Amount, LoadError, Plan, Target, Verification};
+use load::{Amount, LoadError, Model, Plan, Target, Verification};
 use measure::{LoadSummary, Protocol};
 
 const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
@@ -44,7 +44,9 @@ fn read_request(stream: &mut TcpStream) -> bool {
 fn plan(protocol: Protocol, port: u16, amount: Amount) -> Plan {
     let url = format!("{}://127.0.0.1:{port}/", protocol.scheme());
     let target = Target::parse(&url, None).unwrap();
-    Plan { verification: Verification::Insecure, ..Plan::new(target, protocol, amount) }
+    let mut plan = Plan::new(target, protocol, Model::ClosedLoop, amount);
+    plan.tls.verification = Verification::Insecure;
+    plan
 }
 
 fn run(plan: &Plan) -> Result<LoadSummary, LoadError> {
@@ -104,7 +106,7 @@ fn a_stalled_request_times_out_and_the_next_goes_on() {
     let counts = &summary.requests;
     assert_eq!((counts.done, counts.succeeded, counts.failed, counts.timed_out), (5, 4, 1, 1));
     assert_eq!(summary.connections.used, 2, "the stalled connection was replaced");
-    assert_eq!(summary.request_time.count(), 4, "a request that was given up has no time");
+    assert_eq!(summary.latency.count(), 4, "a request that was given up has no time");
 }
 
 #[test]
@@ -124,7 +126,8 @@ fn a_page_whose_document_is_elsewhere_has_not_loaded() {
             stream.write_all(b"HTTP/1.1 302 Found\r\nlocation: /there\r\ncontent-length: 0\r\n\r\n").unwrap();
         }
     });
-    let summary = run(&plan(Protocol::H1c, port, Amount::Pages(1))).unwrap();
+    let summary =
+        run(&Plan { model: Model::Pages, connections: 6, ..plan(Protocol::H1c, port, Amount::Requests(1)) }).unwrap();
     assert_eq!((summary.requests.done, summary.requests.succeeded, summary.requests.failed), (1, 0, 1));
     assert!(summary.pages.is_empty());
     assert_eq!(summary.errors["page load 1 failed: / was answered with status 302"], 1);
@@ -133,13 +136,13 @@ fn a_page_whose_document_is_elsewhere_has_not_loaded() {
 #[test]
 fn a_stalled_server_does_not_hold_up_a_timed_run() {
     let (port, _) = serve(|mut stream| while read_request(&mut stream) {});
-    let amount = Amount::Duration { warm_up: Duration::ZERO, length: Duration::from_millis(300) };
+    let amount = Amount::Duration(Duration::from_millis(300));
     let begun = Instant::now();
     let summary = run(&Plan { connections: 3, ..plan(Protocol::H1c, port, amount) }).unwrap();
     assert!(begun.elapsed() < Duration::from_secs(10));
     let counts = &summary.requests;
     assert_eq!((counts.started, counts.done, counts.failed), (3, 0, 0), "given up is neither done nor failed");
-    assert!((250_000..1_000_000).contains(&summary.duration_us), "the grace is not measured: {}", summary.duration_us);
+    assert!((250_000..1_000_000).contains(&summary.wall_us()), "the grace is not measured: {}", summary.wall_us());
 }
 
 #[test]
@@ -149,7 +152,9 @@ fn a_connection_that_is_never_accepted_times_out() {
     let (port, _) = serve(|mut stream| while matches!(stream.read(&mut [0; 1024]), Ok(count) if count > 0) {});
     for (protocol, port) in [(Protocol::H3, silent.local_addr().unwrap().port()), (Protocol::H2, port)] {
         let timeout = Duration::from_millis(300);
-        let message = run(&Plan { timeout, ..plan(protocol, port, Amount::Requests(2)) }).unwrap_err().to_string();
+        let message = run(&Plan { timeout, connect_timeout: timeout, ..plan(protocol, port, Amount::Requests(2)) })
+            .unwrap_err()
+            .to_string();
         assert!(message.contains("no answer within the timeout"), "{message}");
     }
 }

@@ -1,10 +1,11 @@
 //! The engine against nginx and Caddy: what the client counts is what the server logged.
 
+mod connections;
 mod servers;
 
 use std::time::Duration;
 
-use load::{Amount, LoadError, Plan, Verification};
+use load::{Amount, LoadError, Model, Plan, Verification};
 use measure::{LoadSummary, Protocol};
 use servers::{OBJECTS, Server, run};
 
@@ -15,7 +16,7 @@ fn assert_all_succeeded(server: &Server, summary: &LoadSummary, requests: u64) {
     assert_eq!((counts.total, counts.started, counts.done), (requests, requests, requests));
     assert_eq!((counts.succeeded, counts.failed), (requests, 0));
     assert_eq!(summary.status.success, requests);
-    assert_eq!(summary.request_time.count(), requests);
+    assert_eq!(summary.latency.count(), requests);
     assert_eq!(server.access_log(requests).len() as u64, requests);
 }
 
@@ -23,7 +24,7 @@ fn assert_tls(summary: &LoadSummary, verification: &str) {
     let tls = summary.tls.as_ref().expect("the connection is encrypted");
     assert_eq!(tls.version, "TLSv1.3");
     assert!(tls.cipher.starts_with("TLS_"), "{}", tls.cipher);
-    assert!(!tls.key_exchange.is_empty());
+    assert!(!tls.group.is_empty());
     assert_eq!(tls.alpn.as_deref().map(str::as_bytes), summary.protocol.alpn());
     assert_eq!(tls.verification, verification);
     assert_eq!(summary.connections.handshakes, summary.connections.completed);
@@ -46,7 +47,7 @@ fn counts_agree_with_nginx() {
         assert!(summary.traffic.received_bytes >= summary.traffic.data_bytes + summary.traffic.header_bytes);
         assert_eq!(summary.connections.used, u64::from(connections));
         assert_eq!(summary.connections.max_streams, streams);
-        assert_eq!(summary.connect_time.count(), u64::from(connections));
+        assert_eq!(summary.connect_us.count(), u64::from(connections));
         assert!(!summary.congestion_control.is_empty());
         if protocol.is_encrypted() {
             assert_tls(&summary, "cacert");
@@ -89,9 +90,9 @@ fn method_fields_and_body_reach_the_server() {
     for protocol in [Protocol::H1c, Protocol::H1, Protocol::H2] {
         let Some(server) = Server::nginx("location = /post { client_max_body_size 1m; return 204; }") else { return };
         let mut plan = server.plan(protocol, "/post?q=1", Amount::Requests(4));
-        plan.method = "POST".to_owned();
-        plan.headers = vec![("X-Test".to_owned(), "yes".to_owned())];
-        plan.body = body.clone().into();
+        plan.requests[0].method = "POST".to_owned();
+        plan.requests[0].headers = vec![("X-Test".to_owned(), "yes".to_owned())];
+        plan.requests[0].body = body.clone().into();
         let summary = run(&plan).unwrap();
         assert_all_succeeded(&server, &summary, 4);
         let http = if protocol == Protocol::H2 { "HTTP/2.0" } else { "HTTP/1.1" };
@@ -167,12 +168,14 @@ fn certificates_are_checked_unless_told_otherwise() {
     let Some(server) = Server::caddy() else { return };
     for protocol in [Protocol::H1, Protocol::H2, Protocol::H3] {
         let trusting = server.plan(protocol, "/small", Amount::Requests(1));
-        let careless = Plan { verification: Verification::Insecure, ..trusting.clone() };
+        let mut careless = trusting.clone();
+        careless.tls.verification = Verification::Insecure;
         assert_tls(&run(&careless).unwrap(), "insecure");
         let stranger = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         let file = server.certificate().with_file_name("stranger.pem");
         std::fs::write(&file, stranger.cert.pem()).unwrap();
-        let wary = Plan { verification: Verification::CaFile(file), ..trusting };
+        let mut wary = trusting;
+        wary.tls.verification = Verification::CaFile(file);
         let message = run(&wary).unwrap_err().to_string();
         assert!(message.contains("certificate") && message.contains("--insecure"), "{message}");
     }
@@ -220,11 +223,9 @@ fn nobody_there_is_told_at_once() {
         let port = servers::free_port();
         let url = format!("{}://localhost:{port}/", protocol.scheme());
         let target = load::Target::parse(&url, Some(&format!("127.0.0.1:{port}"))).unwrap();
-        let plan = Plan {
-            verification: Verification::Insecure,
-            connections: 4,
-            ..Plan::new(target, protocol, Amount::Requests(8))
-        };
+        let mut plan = Plan::new(target, protocol, Model::ClosedLoop, Amount::Requests(8));
+        plan.connections = 4;
+        plan.tls.verification = Verification::Insecure;
         match run(&plan).unwrap_err() {
             LoadError::Connect { reason, .. } => assert!(reason.contains("refused"), "{protocol}: {reason}"),
             other => panic!("{protocol}: {other}"),
@@ -237,7 +238,7 @@ fn a_page_is_loaded_with_its_objects() {
     for (protocol, nginx) in [(Protocol::H1c, true), (Protocol::H1, true), (Protocol::H2, true), (Protocol::H3, false)]
     {
         let Some(server) = (if nginx { Server::nginx("") } else { Server::caddy() }) else { return };
-        let summary = run(&server.plan(protocol, "/page.html", Amount::Pages(3))).unwrap();
+        let summary = run(&server.page(protocol, "/page.html", 3)).unwrap();
         let requests = 3 * u64::from(OBJECTS + 1);
         assert_all_succeeded(&server, &summary, requests);
         assert_eq!(summary.pages.len(), 3);
@@ -258,7 +259,7 @@ fn a_page_is_loaded_with_its_objects() {
 #[test]
 fn a_page_with_a_missing_object_has_not_loaded() {
     let Some(server) = Server::nginx("") else { return };
-    let summary = run(&server.plan(Protocol::H2, "/broken.html", Amount::Pages(1))).unwrap();
+    let summary = run(&server.page(Protocol::H2, "/broken.html", 1)).unwrap();
     assert_eq!((summary.pages.len(), summary.requests.failed), (0, 1));
     let expected = "page load 1 failed: /missing.png was answered with status 404";
     assert!(summary.errors.contains_key(expected), "{:?}", summary.errors);
@@ -268,9 +269,10 @@ fn a_page_with_a_missing_object_has_not_loaded() {
 fn a_timed_run_measures_its_time_after_the_warm_up() {
     let Some(server) = Server::nginx("keepalive_requests 10000000;") else { return };
     for protocol in [Protocol::H1c, Protocol::H2] {
-        let amount = Amount::Duration { warm_up: Duration::from_millis(200), length: Duration::from_millis(500) };
-        let summary = run(&Plan { connections: 2, ..server.plan(protocol, "/small", amount) }).unwrap();
-        assert!(summary.duration_us >= 100_000, "{} us", summary.duration_us);
+        let amount = Amount::Duration(Duration::from_millis(500));
+        let warm_up = Duration::from_millis(200);
+        let summary = run(&Plan { connections: 2, warm_up, ..server.plan(protocol, "/small", amount) }).unwrap();
+        assert!(summary.wall_us() >= 100_000, "{} us", summary.wall_us());
         assert!(summary.requests.succeeded > 0);
         assert_eq!(summary.requests.failed, 0);
         assert_eq!((summary.connections.used, summary.connections.completed), (2, 2));
@@ -282,9 +284,9 @@ fn a_timed_run_measures_its_time_after_the_warm_up() {
 #[test]
 fn a_run_that_is_stopped_keeps_what_it_measured() {
     let Some(server) = Server::nginx("keepalive_requests 10000000;") else { return };
-    let amount = Amount::Duration { warm_up: Duration::ZERO, length: Duration::from_secs(600) };
+    let amount = Amount::Duration(Duration::from_secs(600));
     let plan = server.plan(Protocol::H1c, "/small", amount);
     let summary = load::run(&plan, &mut |progress| progress.done < 100).unwrap();
     assert!(summary.requests.done >= 100);
-    assert!(summary.duration_us < 600_000_000);
+    assert!(summary.wall_us() < 600_000_000);
 }

@@ -47,64 +47,112 @@ impl Histogram {
         let (mean, sd) = (self.0.mean(), self.0.stdev());
         let within = self.0.count_between((mean - sd).max(0.0) as u64, (mean + sd) as u64);
         Some(Spread {
-            min_us: self.0.min(),
-            max_us: self.0.max(),
-            mean_us: mean,
-            sd_us: sd,
+            min: self.0.min(),
+            mean,
+            sd,
             within_sd: within as f64 / self.0.len() as f64,
-            p50_us: self.0.value_at_quantile(0.50),
-            p90_us: self.0.value_at_quantile(0.90),
-            p99_us: self.0.value_at_quantile(0.99),
-            p999_us: self.0.value_at_quantile(0.999),
+            p50: self.0.value_at_quantile(0.50),
+            p90: self.0.value_at_quantile(0.90),
+            p95: self.0.value_at_quantile(0.95),
+            p99: self.0.value_at_quantile(0.99),
+            p999: self.0.value_at_quantile(0.999),
+            p9999: self.0.value_at_quantile(0.9999),
+            max: self.0.max(),
         })
+    }
+
+    /// The distribution as HdrHistogram V2, base64: what HdrHistogram's tools read.
+    pub fn to_base64(&self) -> String {
+        let mut bytes = Vec::new();
+        V2Serializer::new().serialize(&self.0, &mut bytes).expect("writing to memory cannot fail");
+        STANDARD.encode(bytes)
+    }
+
+    pub(crate) fn figures(&self) -> Figures {
+        Figures { count: self.count(), spread: self.spread() }
     }
 }
 
-/// A distribution in a few figures.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Spread {
-    /// Smallest value, microseconds.
-    pub min_us: u64,
-    /// Largest value, microseconds.
-    pub max_us: u64,
-    /// Arithmetic mean, microseconds.
-    pub mean_us: f64,
-    /// Standard deviation, microseconds.
-    pub sd_us: f64,
-    /// Share of values within one standard deviation of the mean, 0 to 1 (h2load's `+/- sd`).
-    pub within_sd: f64,
-    /// Median, microseconds.
-    pub p50_us: u64,
-    /// 90th percentile, microseconds.
-    pub p90_us: u64,
-    /// 99th percentile, microseconds.
-    pub p99_us: u64,
-    /// 99.9th percentile, microseconds.
-    pub p999_us: u64,
+/// For what only the library behind it can do.
+impl AsRef<hdrhistogram::Histogram<u64>> for Histogram {
+    fn as_ref(&self) -> &hdrhistogram::Histogram<u64> {
+        &self.0
+    }
 }
 
+/// A distribution in a few figures, in the unit of its values.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Spread {
+    /// Smallest value.
+    pub min: u64,
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// Standard deviation.
+    pub sd: f64,
+    /// Share of values within one standard deviation of the mean, 0 to 1 (h2load's `+/- sd`).
+    pub within_sd: f64,
+    /// Median.
+    pub p50: u64,
+    /// 90th percentile.
+    pub p90: u64,
+    /// 95th percentile.
+    pub p95: u64,
+    /// 99th percentile.
+    pub p99: u64,
+    /// 99.9th percentile.
+    pub p999: u64,
+    /// 99.99th percentile.
+    pub p9999: u64,
+    /// Largest value.
+    pub max: u64,
+}
+
+/// The keys of a distribution's figures; without `count` values there are none.
 #[derive(Serialize, Deserialize)]
-struct Packed {
+pub(crate) struct Figures {
     count: u64,
     #[serde(flatten)]
     spread: Option<Spread>,
-    hdr: String,
+}
+
+/// A whole distribution as it travels.
+#[derive(Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Packed(String);
+
+impl From<&Histogram> for Packed {
+    fn from(histogram: &Histogram) -> Packed {
+        Packed(histogram.to_base64())
+    }
+}
+
+impl TryFrom<Packed> for Histogram {
+    type Error = String;
+
+    fn try_from(packed: Packed) -> Result<Histogram, String> {
+        let bytes = STANDARD.decode(packed.0).map_err(|error| error.to_string())?;
+        let inner = HdrDeserializer::new().deserialize(&mut bytes.as_slice()).map_err(|error| error.to_string())?;
+        Ok(Histogram(inner))
+    }
+}
+
+/// The figures, and in `hdr` the whole distribution.
+#[derive(Serialize, Deserialize)]
+struct Document {
+    #[serde(flatten)]
+    figures: Figures,
+    hdr: Packed,
 }
 
 impl Serialize for Histogram {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut bytes = Vec::new();
-        V2Serializer::new().serialize(&self.0, &mut bytes).map_err(serde::ser::Error::custom)?;
-        Packed { count: self.count(), spread: self.spread(), hdr: STANDARD.encode(bytes) }.serialize(serializer)
+        Document { figures: self.figures(), hdr: self.into() }.serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Histogram {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let packed = Packed::deserialize(deserializer)?;
-        let bytes = STANDARD.decode(packed.hdr).map_err(serde::de::Error::custom)?;
-        let inner = HdrDeserializer::new().deserialize(&mut bytes.as_slice()).map_err(serde::de::Error::custom)?;
-        Ok(Histogram(inner))
+        Document::deserialize(deserializer)?.hdr.try_into().map_err(serde::de::Error::custom)
     }
 }
 
@@ -126,8 +174,8 @@ mod tests {
         merged.merge(&low);
         assert_eq!(merged.count(), 2000);
         let spread = merged.spread().unwrap();
-        assert_eq!(spread.min_us, 1);
-        assert!(spread.p50_us.abs_diff(1000) <= 10, "{spread:?}");
+        assert_eq!(spread.min, 1);
+        assert!(spread.p50.abs_diff(1000) <= 10, "{spread:?}");
     }
 
     #[test]

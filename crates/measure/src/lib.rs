@@ -26,7 +26,10 @@ pub use cpu::CpuTime;
 pub use environment::Environment;
 pub use histogram::{Histogram, Spread};
 pub use link::{ChildUsage, DirectionSummary, FlowRecord, Lateness, LinkSummary, TapSummary, Transport};
-pub use load::{ConnectionCounts, LoadSummary, PageLoad, QuicCounts, RequestCounts, StatusCounts, TlsFacts, Traffic};
+pub use load::{
+    Bottleneck, ConnectionCounts, Interval, LoadCpu, LoadModel, LoadSummary, PageLoad, QuicCounts, RateSpread,
+    ReceiveWindows, RequestCounts, StatusCounts, TlsFacts, Traffic,
+};
 pub use origin::{OriginCounters, ProtocolCounters};
 pub use protocol::{ParseProtocolError, Protocol};
 pub use trial::Trial;

@@ -14,12 +14,17 @@
 //! that protocol: `connection.start(token, &prepared)`. HTTP/1.1 and HTTP/2 run over one byte stream and implement
 //! [`Connection`], whose `Prepared` is an associated type; HTTP/3 runs over QUIC's many streams and has the same verbs
 //! with a stream identifier ([`h3::Connection`]).
+//!
+//! Beside the connections, [`trace`] tells people what the bytes of one say.
 
 mod fields;
 pub mod h1;
 pub mod h2;
 pub mod h3;
+mod length;
+mod limits;
 mod message;
 mod streams;
+pub mod trace;
 
 pub use message::{Connection, Error, Event, FailureKind, Request, Token};

@@ -91,7 +91,7 @@ pub enum FailureKind {
     /// The connection ended before the response did.
     Truncated,
     /// The response breaks the protocol in a way that harms only itself (RFC 9113 section 8.1.1, RFC 9114 section
-    /// 4.1.2). HTTP/2 has reset the stream; over HTTP/3 the driver does, with H3_MESSAGE_ERROR.
+    /// 4.1.2), for example with a content-length that is not that of its body. HTTP/2 has reset the stream; over HTTP/3 the driver does, with H3_MESSAGE_ERROR.
     Malformed,
 }
 
@@ -127,15 +127,15 @@ pub trait Connection {
     /// A request, encoded once and sent any number of times on any connection of this protocol.
     type Prepared: for<'a> From<&'a Request>;
 
-    /// How many more requests can be started right now.
+    /// How many more requests can be started right now; 0 while 1 MB or more waits to be sent.
     fn capacity(&self) -> usize;
 
-    /// Starts a request: copies it into the output. The caller must have seen `capacity() > 0`, and uses no token that
-    /// is in flight on this connection.
+    /// Starts a request: its head and then its body go to the output. The caller must have seen `capacity() > 0`, and
+    /// uses no token that is in flight on this connection.
     fn start(&mut self, token: Token, request: &Self::Prepared);
 
     /// Takes bytes that the transport received and reports what they mean. Never keeps a reference to `bytes`. It may
-    /// add to the output (acknowledgements, window updates, further pieces of a request's body).
+    /// add to the output (acknowledgements, window updates).
     ///
     /// # Errors
     /// The peer broke the protocol or closed with an error: every request in flight has been reported as failed before
@@ -156,6 +156,7 @@ pub trait Connection {
     /// Whether the connection takes no new requests, for good: close it once `in_flight()` is 0.
     fn is_draining(&self) -> bool;
 
-    /// Bytes to send, in order. The driver removes from the front what it has sent.
+    /// Bytes to send, in order. The driver removes from the front what it has sent. A large body is added in pieces,
+    /// when this is called and little else is left to send: the driver asks again until it gets none.
     fn output(&mut self) -> &mut Vec<u8>;
 }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use analysis::{Plan, PlannedLink, Summary};
 use measure::{
-    ChildUsage, ConnectionCounts, CpuTime, DirectionSummary, Environment, Histogram, Lateness, LinkSummary,
-    LoadSummary, OriginCounters, PageLoad, Protocol, ProtocolCounters, QuicCounts, RequestCounts, StatusCounts,
-    TapSummary, Traffic, Trial,
+    Bottleneck, ChildUsage, ConnectionCounts, CpuTime, DirectionSummary, Environment, Histogram, Lateness, LinkSummary,
+    LoadCpu, LoadModel, LoadSummary, OriginCounters, PageLoad, Protocol, ProtocolCounters, QuicCounts, RequestCounts,
+    StatusCounts, TapSummary, Traffic, Trial,
 };
 
 /// Times in milliseconds of the rounds of one condition.
@@ -120,7 +120,12 @@ fn load(protocol: Protocol, connections: u64, quic: Option<QuicCounts>, time_ms:
         connections_limit: connections as u32,
         streams_limit: 100,
         threads: 1,
-        duration_us,
+        clients: 1,
+        different_requests: 1,
+        model: LoadModel::Page,
+        wall_s: time_ms / 1000.0,
+        requests_per_second: 31.0 / (time_ms / 1000.0),
+        max_in_flight: 30,
         requests: RequestCounts { total: 31, started: 31, done: 31, succeeded: 31, ..RequestCounts::default() },
         status: StatusCounts { success: 31, ..StatusCounts::default() },
         traffic: Traffic { received_bytes: 312_000, data_bytes: 304_000, sent_bytes: 4_100, ..Traffic::default() },
@@ -128,18 +133,22 @@ fn load(protocol: Protocol, connections: u64, quic: Option<QuicCounts>, time_ms:
             opened: connections,
             completed: connections,
             used: connections,
+            reused: connections,
             handshakes: connections,
-            resumed: 0,
             max_streams: 30,
+            ..ConnectionCounts::default()
         },
         tls: None,
         congestion_control: "cubic".to_owned(),
         initial_window_packets: Some(10),
         quic,
-        request_time: Histogram::default(),
-        connect_time: Histogram::default(),
-        first_byte_time: Histogram::default(),
-        queue_time: Histogram::default(),
+        latency: Histogram::default(),
+        intended_latency_us: Histogram::default(),
+        connect_us: Histogram::default(),
+        first_byte_us: Histogram::default(),
+        queue_us: Histogram::default(),
+        rate_per_connection: None,
+        intervals: Vec::new(),
         pages: vec![PageLoad {
             duration_us,
             first_byte_us: 470_000,
@@ -147,9 +156,11 @@ fn load(protocol: Protocol, connections: u64, quic: Option<QuicCounts>, time_ms:
             data_bytes: 304_000,
             connections: connections as u32,
         }],
-        cpu: CpuTime { user_us: 20_000, system_us: 11_200 },
+        cpu: LoadCpu::new(CpuTime { user_us: 20_000, system_us: 11_200 }, 31),
         errors: BTreeMap::new(),
-        client_bound: false,
+        faults: Vec::new(),
+        receive_windows: None,
+        bottleneck: Bottleneck::None,
     }
 }
 

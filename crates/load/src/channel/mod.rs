@@ -2,16 +2,19 @@
 //! ([`stream::StreamChannel`]) and QUIC ([`quic::QuicChannel`]) look the same to the worker that drives them.
 
 pub(crate) mod quic;
+mod quic_setup;
 mod record;
+pub(crate) mod socket;
 pub(crate) mod stream;
 
 use std::io;
-use std::net::SocketAddr;
 use std::time::Instant;
 
 use measure::{QuicCounts, TlsFacts};
 use mio::{Registry, Token as EventToken};
 use wire::{Event, Request, Token};
+
+use self::socket::Address;
 
 /// Takes what a channel received.
 pub(crate) trait Sink {
@@ -48,9 +51,14 @@ pub(crate) enum Broken {
     /// The TLS handshake or a record failed.
     #[error("TLS: {0}")]
     Tls(#[from] rustls::Error),
-    /// ALPN chose something else than the one protocol offered; `None` is no choice at all.
-    #[error("ALPN chose {}", chosen(.0.as_deref()))]
-    WrongProtocol(Option<Vec<u8>>),
+    /// ALPN chose something else than the one protocol wanted.
+    #[error("ALPN chose {}", in_words(.chosen.as_deref()))]
+    WrongProtocol {
+        /// The list that was offered.
+        offered: String,
+        /// `None` is no choice at all.
+        chosen: Option<Vec<u8>>,
+    },
     /// The peer broke HTTP.
     #[error(transparent)]
     Http(#[from] wire::Error),
@@ -71,13 +79,13 @@ pub(crate) enum Broken {
 impl Broken {
     /// Whether trying again is pointless: the server understood, and said no.
     pub(crate) fn is_final(&self) -> bool {
-        matches!(self, Broken::Tls(_) | Broken::WrongProtocol(_) | Broken::TimedOut)
+        matches!(self, Broken::Tls(_) | Broken::WrongProtocol { .. } | Broken::TimedOut)
             || matches!(self, Broken::Quic(error) if *error != quinn_proto::ConnectionError::Reset)
     }
 }
 
 /// An ALPN choice in words.
-pub(crate) fn chosen(alpn: Option<&[u8]>) -> String {
+pub(crate) fn in_words(alpn: Option<&[u8]>) -> String {
     alpn.map_or_else(|| "none".to_owned(), |name| format!("'{}'", String::from_utf8_lossy(name)))
 }
 
@@ -93,10 +101,10 @@ pub(crate) trait Channel: Sized {
     /// Buffers that all channels of a worker share, so that an idle connection costs little memory.
     type Scratch: Default;
 
-    /// Starts connecting and registers the socket, edge-triggered, for reading and writing.
+    /// Starts connecting and registers the socket, edge-triggered.
     fn open(
         settings: &Self::Settings,
-        address: SocketAddr,
+        address: &Address,
         registry: &Registry,
         token: EventToken,
         now: Instant,
@@ -114,6 +122,13 @@ pub(crate) trait Channel: Sized {
 
     /// Whether the handshakes are over.
     fn is_ready(&self) -> bool;
+
+    /// Whether requests can start before the handshakes are over, to go out with the first flight of TLS (0-RTT).
+    fn takes_early_data(&self) -> bool;
+
+    /// Once the handshakes are over: whether the server accepted the requests that had started before; `None` when none
+    /// had. Rejected ones have been sent again.
+    fn early_data_accepted(&self) -> Option<bool>;
 
     /// Whether a request can start right now.
     fn has_room(&mut self) -> bool;

@@ -1,28 +1,22 @@
 use std::io::{self, IoSliceMut};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use measure::{CongestionControl, QuicCounts};
+use measure::QuicCounts;
 use mio::net::UdpSocket;
 use mio::{Interest, Registry, Token as EventToken};
-use quinn_proto::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};
-use quinn_proto::crypto::rustls::{HandshakeData, QuicClientConfig};
 use quinn_proto::{
-    ClientConfig, Connection, ConnectionError, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig, Event,
-    IdleTimeout, RandomConnectionIdGenerator, ReadError, StreamEvent, StreamId, Transmit, TransportConfig,
-    TransportErrorCode, VarInt, WriteError,
+    Connection, ConnectionError, ConnectionHandle, DatagramEvent, Dir, Endpoint, Event, ReadError, StreamEvent,
+    StreamId, Transmit, TransportErrorCode, VarInt, WriteError,
 };
 use quinn_udp::{RecvMeta, UdpSockRef, UdpSocketState};
-use rustls::Tls13CipherSuite;
-use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
-use wire::{FailureKind, Token, h2, h3};
+use wire::{FailureKind, Token, h3};
 
+pub(crate) use super::quic_setup::QuicSettings;
+use super::socket::Address;
 use super::{Broken, Channel, Description, Sink, Volume};
-use crate::tls::TlsSetup;
-use crate::{LoadError, Plan};
+use crate::tls::{Agreement, TlsSetup};
 
 /// HTTP/3 over a QUIC connection with a UDP socket of its own.
 pub(crate) struct QuicChannel {
@@ -33,15 +27,17 @@ pub(crate) struct QuicChannel {
     quic: Connection,
     http: h3::Connection,
     settings: QuicSettings,
-    /// Whether the server showed its certificate, which it does in full handshakes only.
-    certificate_shown: Arc<AtomicBool>,
     ready: bool,
+    /// Requests that went out before the handshake was over, and the bytes of each.
+    early: Vec<(Token, StreamId, [Bytes; 2])>,
+    /// What became of them, once it is known.
+    early_accepted: Option<bool>,
     /// A stream opened in advance: the only way to learn that the peer allows one.
     spare: Option<StreamId>,
     /// The stream of each token in flight.
     streams: Vec<Option<StreamId>>,
     /// Requests that flow control holds back.
-    unsent: Vec<(StreamId, Bytes)>,
+    unsent: Vec<(StreamId, [Bytes; 2])>,
     /// A datagram that the socket did not take, its bytes in `datagram`.
     blocked: Option<Transmit>,
     datagram: Vec<u8>,
@@ -50,69 +46,10 @@ pub(crate) struct QuicChannel {
     farewell: VarInt,
 }
 
-/// What all QUIC channels of a run share.
-#[derive(Clone)]
-pub(crate) struct QuicSettings {
-    tls: TlsSetup,
-    endpoint: Arc<EndpointConfig>,
-    transport: Arc<TransportConfig>,
-    congestion_control: CongestionControl,
-    max_streams: usize,
-}
-
 /// H3_NO_ERROR, H3_REQUEST_CANCELLED and H3_MESSAGE_ERROR, RFC 9114 section 8.1.
 const NO_ERROR: VarInt = VarInt::from_u32(0x100);
 const REQUEST_CANCELLED: VarInt = VarInt::from_u32(0x10c);
 const MESSAGE_ERROR: VarInt = VarInt::from_u32(0x10e);
-
-impl QuicSettings {
-    /// Windows are those of the HTTP/2 core, so that neither protocol has more room than the other.
-    pub(crate) fn new(plan: &Plan, tls: TlsSetup) -> Result<QuicSettings, LoadError> {
-        let h2::Options { stream_window, connection_window, .. } = h2::Options::default();
-        let window = u64::from(plan.initial_window_packets) * CongestionControl::PACKET_BYTES;
-        // Not shorter than the longest wait for a response.
-        let idle = IdleTimeout::try_from((plan.timeout * 2).max(Duration::from_secs(30))).map_err(|_| {
-            LoadError::Plan("--timeout is too long for QUIC; give less than a million years".to_owned())
-        })?;
-        let mut transport = TransportConfig::default();
-        transport
-            .stream_receive_window(stream_window.into())
-            .receive_window(connection_window.into())
-            .max_idle_timeout(Some(idle))
-            .max_concurrent_bidi_streams(0u32.into())
-            .congestion_controller_factory(controller(plan.congestion_control, window));
-        let mut endpoint = EndpointConfig::default();
-        // Each connection has its own socket, so its datagrams need no connection identifier.
-        endpoint.cid_generator(|| Box::new(RandomConnectionIdGenerator::new(0)));
-        Ok(QuicSettings {
-            tls,
-            endpoint: Arc::new(endpoint),
-            transport: Arc::new(transport),
-            congestion_control: plan.congestion_control,
-            max_streams: plan.streams as usize,
-        })
-    }
-}
-
-fn controller(algorithm: CongestionControl, window: u64) -> Arc<dyn ControllerFactory + Send + Sync> {
-    match algorithm {
-        CongestionControl::Cubic => {
-            let mut config = CubicConfig::default();
-            config.initial_window(window);
-            Arc::new(config)
-        }
-        CongestionControl::Bbr => {
-            let mut config = BbrConfig::default();
-            config.initial_window(window);
-            Arc::new(config)
-        }
-        CongestionControl::Reno => {
-            let mut config = NewRenoConfig::default();
-            config.initial_window(window);
-            Arc::new(config)
-        }
-    }
-}
 
 /// The receive buffers of a worker: each takes one datagram, or several of one flow that the kernel has joined (GRO).
 pub(crate) struct QuicScratch {
@@ -120,6 +57,9 @@ pub(crate) struct QuicScratch {
     /// What an endpoint might answer to a datagram that fits no connection; never sent by a client.
     answer: Vec<u8>,
 }
+
+/// When a datagram that the socket did not take is offered again.
+const RETRY: Duration = Duration::from_millis(1);
 
 /// Buffers per system call, and bytes per buffer.
 const BUFFERS: usize = 8;
@@ -170,8 +110,8 @@ impl QuicChannel {
         }
         while let Some(event) = self.quic.poll() {
             match event {
-                Event::Connected => self.connected()?,
-                Event::ConnectionLost { reason } => return Err(lost(reason)),
+                Event::Connected => self.connected(sink)?,
+                Event::ConnectionLost { reason } => return Err(lost(reason, &self.settings.tls)),
                 Event::Stream(event) => self.stream_event(event, sink)?,
                 Event::HandshakeDataReady | Event::DatagramReceived | Event::DatagramsUnblocked => {}
             }
@@ -179,22 +119,42 @@ impl QuicChannel {
         Ok(())
     }
 
-    fn connected(&mut self) -> Result<(), Broken> {
-        let alpn = self.alpn();
-        if alpn.as_deref() != Some(self.settings.tls.offered()) {
-            return Err(Broken::WrongProtocol(alpn));
-        }
+    fn connected(&mut self, sink: &mut impl Sink) -> Result<(), Broken> {
+        self.settings.tls.check_alpn(self.agreement().and_then(|agreed| agreed.alpn).as_deref())?;
         self.ready = true;
+        let early = std::mem::take(&mut self.early);
+        let accepted = self.quic.accepted_0rtt();
+        self.early_accepted = (!early.is_empty()).then_some(accepted);
+        if self.quic.has_0rtt() && !accepted {
+            self.repeat(early, sink);
+        }
         let control = self.http.control_stream();
         if let Some(stream) = self.quic.streams().open(Dir::Uni) {
-            self.send(stream, control.into(), false);
+            self.send(stream, [control.into(), Bytes::new()], false);
         }
         Ok(())
     }
 
-    fn alpn(&self) -> Option<Vec<u8>> {
+    /// Sends requests again that were rejected. QUIC has forgotten all streams, spare ones too, and begins anew with
+    /// their numbers, so that to HTTP nothing has happened.
+    fn repeat(&mut self, early: Vec<(Token, StreamId, [Bytes; 2])>, sink: &mut impl Sink) {
+        self.spare = None;
+        self.unsent.clear();
+        for (token, stream, bytes) in early {
+            // The server may allow fewer streams than it did when the session was made.
+            if self.quic.streams().open(Dir::Bi) == Some(stream) {
+                self.send(stream, bytes, true);
+            } else {
+                self.streams[token as usize] = None;
+                self.http.cancel(stream.into());
+                sink.event(wire::Event::Failed { token, kind: FailureKind::Refused });
+            }
+        }
+    }
+
+    fn agreement(&self) -> Option<Agreement> {
         let data = self.quic.crypto_session().handshake_data()?;
-        data.downcast::<HandshakeData>().ok()?.protocol
+        data.downcast().ok().map(|agreement| *agreement)
     }
 
     fn stream_event(&mut self, event: StreamEvent, sink: &mut impl Sink) -> Result<(), Broken> {
@@ -256,14 +216,12 @@ impl QuicChannel {
     }
 
     /// Gives bytes to a stream, as many as flow control allows, and keeps the rest; then ends the stream if `last`.
-    fn send(&mut self, stream: StreamId, bytes: Bytes, last: bool) {
-        let mut rest = [bytes];
-        while !rest[0].is_empty() {
+    fn send(&mut self, stream: StreamId, mut rest: [Bytes; 2], last: bool) {
+        while rest.iter().any(|bytes| !bytes.is_empty()) {
             match self.quic.send_stream(stream).write_chunks(&mut rest) {
                 Ok(written) => self.volume.sent += written.bytes as u64,
                 Err(WriteError::Blocked) => {
-                    let [bytes] = rest;
-                    self.unsent.push((stream, bytes));
+                    self.unsent.push((stream, rest));
                     return;
                 }
                 // The peer wants no more of it.
@@ -306,16 +264,6 @@ impl QuicChannel {
     }
 }
 
-/// The suite of Initial packets (RFC 9001 section 5.2), which is not the one agreed on.
-fn initial_suite() -> Result<rustls::quic::Suite, Broken> {
-    let suite = TLS13_AES_128_GCM_SHA256.tls13().and_then(Tls13CipherSuite::quic_suite);
-    suite.ok_or_else(|| no_suite(&"no suite for Initial packets"))
-}
-
-fn no_suite(error: &dyn std::fmt::Display) -> Broken {
-    Broken::Tls(rustls::Error::General(error.to_string()))
-}
-
 /// Whether an error of the socket tells of an ICMP message, and so goes away by being told.
 fn is_icmp(kind: io::ErrorKind) -> bool {
     use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable};
@@ -323,12 +271,12 @@ fn is_icmp(kind: io::ErrorKind) -> bool {
 }
 
 /// A close without an error is the end of the connection, not a failure of it.
-fn lost(reason: ConnectionError) -> Broken {
+fn lost(reason: ConnectionError, tls: &TlsSetup) -> Broken {
     match reason {
         ConnectionError::ApplicationClosed(close) if close.error_code == NO_ERROR => Broken::Ended,
         // The alert no_application_protocol, RFC 9001 section 8.1.
         ConnectionError::ConnectionClosed(close) if close.error_code == TransportErrorCode::crypto(120) => {
-            Broken::WrongProtocol(None)
+            tls.wrong_protocol(None)
         }
         reason => Broken::Quic(reason),
     }
@@ -341,22 +289,18 @@ impl Channel for QuicChannel {
 
     fn open(
         settings: &Self::Settings,
-        address: SocketAddr,
+        address: &Address,
         registry: &Registry,
         token: EventToken,
         now: Instant,
     ) -> Result<Self, Broken> {
-        let any = if address.is_ipv4() { IpAddr::V4(Ipv4Addr::UNSPECIFIED) } else { Ipv6Addr::UNSPECIFIED.into() };
-        let mut socket = UdpSocket::bind(SocketAddr::new(any, 0))?;
-        socket.connect(address)?;
-        registry.register(&mut socket, token, Interest::READABLE | Interest::WRITABLE)?;
+        let Address::Ip(address) = *address else { return Err(io::Error::from(io::ErrorKind::Unsupported).into()) };
+        let mut socket = settings.sockets.datagrams(address)?;
+        // Not for writing: the kernel tells of each datagram that has left a UDP socket, which doubled the wake-ups.
+        registry.register(&mut socket, token, Interest::READABLE)?;
         let udp = UdpSocketState::new(UdpSockRef::from(&socket))?;
-        let (tls, certificate_shown) = settings.tls.observed();
-        let crypto = QuicClientConfig::with_initial(tls, initial_suite()?).map_err(|error| no_suite(&error))?;
-        let mut config = ClientConfig::new(Arc::new(crypto));
-        config.transport_config(Arc::clone(&settings.transport));
         let mut endpoint = Endpoint::new(Arc::clone(&settings.endpoint), None, !udp.may_fragment(), None);
-        let (handle, quic) = endpoint.connect(now, config, address, &settings.tls.name.to_str())?;
+        let (handle, quic) = endpoint.connect(now, settings.client(now)?, address, &settings.tls.name.to_str())?;
         Ok(QuicChannel {
             socket,
             udp,
@@ -365,8 +309,9 @@ impl Channel for QuicChannel {
             quic,
             http: h3::Connection::new(h3::Options::default()),
             settings: settings.clone(),
-            certificate_shown,
             ready: false,
+            early: Vec::new(),
+            early_accepted: None,
             spare: None,
             streams: vec![None; settings.max_streams],
             unsent: Vec::new(),
@@ -378,7 +323,7 @@ impl Channel for QuicChannel {
     }
 
     fn cold(settings: &Self::Settings) -> Self::Settings {
-        QuicSettings { tls: settings.tls.cold(), ..settings.clone() }
+        settings.cold()
     }
 
     fn receive(&mut self, scratch: &mut Self::Scratch, _closed: bool, sink: &mut impl Sink) -> Result<(), Broken> {
@@ -388,6 +333,14 @@ impl Channel for QuicChannel {
 
     fn is_ready(&self) -> bool {
         self.ready
+    }
+
+    fn takes_early_data(&self) -> bool {
+        !self.ready && self.quic.has_0rtt()
+    }
+
+    fn early_data_accepted(&self) -> Option<bool> {
+        self.early_accepted
     }
 
     fn has_room(&mut self) -> bool {
@@ -403,9 +356,13 @@ impl Channel for QuicChannel {
     fn start(&mut self, token: Token, request: &Self::Prepared) {
         let Some(stream) = self.spare.take() else { return };
         let mut bytes = Vec::new();
-        self.http.start(stream.into(), token, request, &mut bytes);
+        let body = self.http.start(stream.into(), token, request, &mut bytes);
         self.streams[token as usize] = Some(stream);
-        self.send(stream, bytes.into(), true);
+        let bytes = [bytes.into(), body];
+        if !self.ready {
+            self.early.push((token, stream, bytes.clone()));
+        }
+        self.send(stream, bytes, true);
     }
 
     fn cancel(&mut self, token: Token) {
@@ -436,7 +393,8 @@ impl Channel for QuicChannel {
     }
 
     fn timer(&mut self) -> Option<Instant> {
-        self.quic.poll_timeout()
+        let retry = self.blocked.as_ref().map(|_| Instant::now() + RETRY);
+        self.quic.poll_timeout().into_iter().chain(retry).min()
     }
 
     fn on_timer(&mut self, now: Instant, sink: &mut impl Sink) -> Result<(), Broken> {
@@ -451,12 +409,12 @@ impl Channel for QuicChannel {
     }
 
     fn is_resumed(&self) -> bool {
-        !self.certificate_shown.load(Ordering::Relaxed)
+        self.agreement().is_some_and(|agreed| agreed.resumed)
     }
 
     fn describe(&self) -> Description {
         Description {
-            tls: Some(self.settings.tls.quic_facts(self.alpn())),
+            tls: Some(self.settings.tls.quic_facts(self.agreement().as_ref())),
             congestion_control: self.settings.congestion_control.name().to_owned(),
         }
     }

@@ -8,6 +8,30 @@ use super::Broken;
 use crate::tls::{TlsSetup, cipher_name, group_name};
 use measure::TlsFacts;
 
+/// Early data (0-RTT, RFC 8446 section 2.3) of a connection.
+#[derive(Debug, PartialEq, Eq)]
+enum Early {
+    /// Nobody has asked TLS yet.
+    Undecided,
+    /// There is no session that allows it, or nothing to send, or it is too late.
+    Impossible,
+    /// The first flight waits for it.
+    Possible,
+    /// These bytes went out with the first flight.
+    Sent(Vec<u8>),
+    Accepted,
+    /// So many bytes went out again.
+    Rejected(usize),
+}
+
+/// Most plaintext in a record, and what a record of TLS 1.3 adds to it: header, content type and tag.
+const LARGEST_RECORD: usize = 16_384;
+const RECORD_OVERHEAD: usize = 5 + 1 + 16;
+
+/// The length of the record that ends early data which the server accepted (RFC 8446 section 4.5). The unbuffered API of
+/// the TLS library does not tell of the acceptance; this message does, the only one of a handshake without content.
+const END_OF_EARLY_DATA: usize = 4 + RECORD_OVERHEAD;
+
 /// The TLS side of a byte stream. Records are decrypted straight from the worker's read buffer; only an incomplete
 /// one is kept with the connection.
 pub(super) struct Records {
@@ -16,6 +40,7 @@ pub(super) struct Records {
     incomplete: Vec<u8>,
     handshaking: bool,
     peer_closed: bool,
+    early: Early,
     /// Whether TLS has failed, after which it must not be asked for anything.
     failed: bool,
 }
@@ -23,7 +48,14 @@ pub(super) struct Records {
 impl Records {
     pub(super) fn new(setup: &TlsSetup) -> Result<Records, Broken> {
         let tls = UnbufferedClientConnection::new(setup.config.clone(), setup.name.clone())?;
-        Ok(Records { tls, incomplete: Vec::new(), handshaking: true, peer_closed: false, failed: false })
+        Ok(Records {
+            tls,
+            incomplete: Vec::new(),
+            handshaking: true,
+            peer_closed: false,
+            early: Early::Undecided,
+            failed: false,
+        })
     }
 
     pub(super) fn is_handshaking(&self) -> bool {
@@ -74,12 +106,34 @@ impl Records {
                         result => result.map_err(|error| setup_error(&error))?,
                     };
                     out.truncate(start + length);
+                    if let Early::Sent(_) = self.early
+                        && length == END_OF_EARLY_DATA
+                    {
+                        self.early = Early::Accepted;
+                    }
+                }
+                // The first flight goes out when it is known what early data goes with it.
+                Ok(ConnectionState::TransmitTlsData(mut transmit)) if self.early == Early::Undecided => {
+                    if transmit.may_encrypt_early_data().is_some() {
+                        self.early = Early::Possible;
+                        blocked = true;
+                    } else {
+                        self.early = Early::Impossible;
+                        transmit.done();
+                    }
                 }
                 // What was encoded goes out with the next flush; from here on it is the socket's.
                 Ok(ConnectionState::TransmitTlsData(transmit)) => transmit.done(),
-                Ok(ConnectionState::WriteTraffic(_)) => {
+                Ok(ConnectionState::WriteTraffic(mut traffic)) => {
                     self.handshaking = false;
                     blocked = true;
+                    if let Early::Sent(bytes) = &mut self.early {
+                        let bytes = mem::take(bytes);
+                        self.early = Early::Rejected(bytes.len());
+                        let start = begin_sealing(&bytes, out);
+                        let length = traffic.encrypt(&bytes, &mut out[start..]).map_err(|error| setup_error(&error))?;
+                        out.truncate(start + length);
+                    }
                 }
                 Ok(ConnectionState::PeerClosed) => self.peer_closed = true,
                 Ok(_) => blocked = true,
@@ -97,15 +151,60 @@ impl Records {
         }
     }
 
+    /// Whether plaintext can go out with the first flight.
+    pub(super) fn takes_early_data(&self) -> bool {
+        self.early == Early::Possible
+    }
+
+    /// Whether the server accepted what went out with the first flight; `None` when nothing did, or the answer has not
+    /// come yet.
+    pub(super) fn early_data_accepted(&self) -> Option<bool> {
+        match self.early {
+            Early::Accepted => Some(true),
+            Early::Rejected(_) => Some(false),
+            _ => None,
+        }
+    }
+
+    /// Bytes of plaintext that were sent a second time.
+    pub(super) fn repeated(&self) -> usize {
+        if let Early::Rejected(bytes) = self.early { bytes } else { 0 }
+    }
+
+    /// Completes the first flight with plaintext from the front of `plaintext`, as much as the session allows. Gives the
+    /// number of bytes. If the server rejects them, they are sent again.
+    pub(super) fn seal_early(&mut self, plaintext: &mut Vec<u8>, out: &mut Vec<u8>) -> Result<usize, Broken> {
+        let mut sent = 0;
+        self.early = Early::Impossible;
+        let Ok(ConnectionState::TransmitTlsData(mut transmit)) = self.tls.process_tls_records(&mut []).state else {
+            return Err(setup_error(&"the first flight is gone"));
+        };
+        if let Some(mut early) = transmit.may_encrypt_early_data() {
+            // A record at a time: TLS tells the length of what it wrote, but not how much of the plaintext that holds.
+            for record in plaintext.chunks(LARGEST_RECORD) {
+                let start = begin_sealing(record, out);
+                let length = early.encrypt(record, &mut out[start..]).map_err(|error| setup_error(&error))?;
+                out.truncate(start + length);
+                let taken = length.saturating_sub(RECORD_OVERHEAD);
+                sent += taken;
+                if taken < record.len() {
+                    break;
+                }
+            }
+        }
+        transmit.done();
+        if sent > 0 {
+            self.early = Early::Sent(plaintext.drain(..sent).collect());
+        }
+        Ok(sent)
+    }
+
     /// Encrypts plaintext at the end of `out`.
     pub(super) fn seal(&mut self, plaintext: &[u8], out: &mut Vec<u8>) -> Result<(), Broken> {
         if self.failed {
             return Err(setup_error(&"it has failed before"));
         }
-        let start = out.len();
-        // Each record of up to 16 KiB gains a header, a nonce (TLS 1.2) and a tag.
-        const OVERHEAD: usize = 64;
-        out.resize(start + plaintext.len() + (plaintext.len() / 16_384 + 1) * OVERHEAD, 0);
+        let start = begin_sealing(plaintext, out);
         let sealed = match self.tls.process_tls_records(&mut self.incomplete).state? {
             ConnectionState::WriteTraffic(mut traffic) => traffic.encrypt(plaintext, &mut out[start..]),
             state => return Err(setup_error(&format!("cannot send in the state {state:?}"))),
@@ -152,14 +251,20 @@ impl Records {
         TlsFacts {
             version: version.unwrap_or_default().replace("v1_", "v1."),
             cipher: self.tls.negotiated_cipher_suite().map_or_else(String::new, |suite| cipher_name(suite.suite())),
-            key_exchange: self
-                .tls
-                .negotiated_key_exchange_group()
-                .map_or_else(String::new, |group| group_name(group.name())),
+            group: self.tls.negotiated_key_exchange_group().map_or_else(String::new, |group| group_name(group.name())),
             alpn: self.alpn().map(|name| String::from_utf8_lossy(name).into_owned()),
             verification,
         }
     }
+}
+
+/// Makes room for sealed plaintext at the end of `out`. Gives where it begins.
+fn begin_sealing(plaintext: &[u8], out: &mut Vec<u8>) -> usize {
+    // Each record gains a header, a nonce (TLS 1.2) and a tag.
+    const OVERHEAD: usize = 64;
+    let start = out.len();
+    out.resize(start + plaintext.len() + (plaintext.len() / LARGEST_RECORD + 1) * OVERHEAD, 0);
+    start
 }
 
 fn setup_error(error: &dyn std::fmt::Display) -> Broken {

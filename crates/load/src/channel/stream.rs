@@ -1,22 +1,21 @@
 use std::io::{self, Read as _, Write as _};
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use measure::{Protocol, QuicCounts};
-use mio::net::TcpStream;
-use mio::{Interest, Registry, Token as EventToken};
+use measure::QuicCounts;
+use mio::{Registry, Token as EventToken};
 use nix::sys::socket::{getsockopt, sockopt::TcpCongestion};
 use rustls::AlertDescription;
 use wire::Token;
 
 use super::record::Records;
+use super::socket::{Address, Sockets, Stream};
 use super::{Broken, Channel, Description, Sink, Volume};
 use crate::tls::TlsSetup;
 
 /// HTTP/1.1 or HTTP/2 over TCP, with or without TLS.
 pub(crate) struct StreamChannel<H> {
-    socket: TcpStream,
+    socket: Stream,
     records: Option<Records>,
     http: H,
     connected: bool,
@@ -32,11 +31,12 @@ pub(crate) struct StreamSettings<H> {
     pub tls: Option<TlsSetup>,
     /// Makes the HTTP side of a new connection.
     pub http: Arc<dyn Fn() -> H + Send + Sync>,
+    pub sockets: Sockets,
 }
 
 impl<H> Clone for StreamSettings<H> {
     fn clone(&self) -> Self {
-        StreamSettings { tls: self.tls.clone(), http: Arc::clone(&self.http) }
+        StreamSettings { tls: self.tls.clone(), http: Arc::clone(&self.http), sockets: self.sockets.clone() }
     }
 }
 
@@ -57,21 +57,14 @@ impl<H: wire::Connection> StreamChannel<H> {
     /// Whether the TCP handshake is over, now or before.
     fn check_connected(&mut self) -> Result<bool, Broken> {
         if !self.connected {
-            if let Some(error) = self.socket.take_error()? {
-                return Err(error.into());
-            }
-            match self.socket.peer_addr() {
-                Ok(_) => self.connected = true,
-                Err(error) if error.kind() == io::ErrorKind::NotConnected => return Ok(false),
-                Err(error) => return Err(error.into()),
-            }
+            self.connected = self.socket.is_connected()?;
         }
-        Ok(true)
+        Ok(self.connected)
     }
 
     /// Takes bytes of the socket, the incomplete record included.
     fn take(&mut self, buffer: &mut [u8], sink: &mut impl Sink) -> Result<(), Broken> {
-        let StreamChannel { records, http, unsent, volume, .. } = self;
+        let StreamChannel { records, http, unsent, volume, tls, .. } = self;
         let mut plaintext = |bytes: &[u8]| {
             volume.received += bytes.len() as u64;
             http.receive(bytes, &mut |event| sink.event(event)).map_err(Broken::Http)
@@ -80,35 +73,31 @@ impl<H: wire::Connection> StreamChannel<H> {
             None => plaintext(buffer),
             Some(records) => {
                 let was_handshaking = records.is_handshaking();
-                records.receive(buffer, unsent, &mut plaintext).map_err(no_protocol)?;
-                if was_handshaking && !records.is_handshaking() { self.check_alpn() } else { Ok(()) }
+                let result = records.receive(buffer, unsent, &mut plaintext);
+                if let Some(tls) = tls.as_ref().filter(|_| was_handshaking) {
+                    result.map_err(|broken| no_protocol(broken, tls))?;
+                    if records.is_handshaking() {
+                        return Ok(());
+                    }
+                    volume.sent += records.repeated() as u64;
+                    return tls.check_alpn(records.alpn());
+                }
+                result
             }
         }
-    }
-
-    /// HTTP/1.1 is also what a server without ALPN speaks (RFC 9110 section 4.3); HTTP/2 must be chosen.
-    fn check_alpn(&self) -> Result<(), Broken> {
-        let chosen = self.records.as_ref().and_then(Records::alpn);
-        let offered = self.tls.as_ref().map(TlsSetup::offered);
-        if chosen == offered || (chosen.is_none() && offered == Protocol::H1.alpn()) {
-            return Ok(());
-        }
-        Err(Broken::WrongProtocol(chosen.map(<[u8]>::to_vec)))
     }
 }
 
 /// A server may answer an ALPN offer that it cannot meet with an alert (RFC 7301 section 3.2).
-fn no_protocol(broken: Broken) -> Broken {
+fn no_protocol(broken: Broken, tls: &TlsSetup) -> Broken {
     match broken {
-        Broken::Tls(rustls::Error::AlertReceived(AlertDescription::NoApplicationProtocol)) => {
-            Broken::WrongProtocol(None)
-        }
+        Broken::Tls(rustls::Error::AlertReceived(AlertDescription::NoApplicationProtocol)) => tls.wrong_protocol(None),
         other => other,
     }
 }
 
 /// Sends from the front of `bytes` what the socket takes. Gives the number of bytes.
-fn send(socket: &mut TcpStream, bytes: &mut Vec<u8>) -> io::Result<usize> {
+fn send(socket: &mut Stream, bytes: &mut Vec<u8>) -> io::Result<usize> {
     let mut sent = 0;
     while sent < bytes.len() {
         match socket.write(&bytes[sent..]) {
@@ -130,14 +119,13 @@ impl<H: wire::Connection + 'static> Channel for StreamChannel<H> {
 
     fn open(
         settings: &Self::Settings,
-        address: SocketAddr,
+        address: &Address,
         registry: &Registry,
         token: EventToken,
         _now: Instant,
     ) -> Result<Self, Broken> {
-        let mut socket = TcpStream::connect(address)?;
-        socket.set_nodelay(true)?;
-        registry.register(&mut socket, token, Interest::READABLE | Interest::WRITABLE)?;
+        let mut socket = settings.sockets.stream(address)?;
+        socket.register(registry, token)?;
         let mut channel = StreamChannel {
             socket,
             records: settings.tls.as_ref().map(Records::new).transpose()?,
@@ -155,7 +143,7 @@ impl<H: wire::Connection + 'static> Channel for StreamChannel<H> {
     }
 
     fn cold(settings: &Self::Settings) -> Self::Settings {
-        StreamSettings { tls: settings.tls.as_ref().map(TlsSetup::cold), http: Arc::clone(&settings.http) }
+        StreamSettings { tls: settings.tls.as_ref().map(TlsSetup::cold), ..settings.clone() }
     }
 
     fn receive(&mut self, scratch: &mut Self::Scratch, closed: bool, sink: &mut impl Sink) -> Result<(), Broken> {
@@ -179,9 +167,8 @@ impl<H: wire::Connection + 'static> Channel for StreamChannel<H> {
                 self.http.finish(&mut |event| sink.event(event));
                 return Err(Broken::Ended);
             }
-            // A short read has emptied the socket, and what comes later makes a new event. But while responses are owed
-            // more has often come meanwhile: taking it now saves a wake-up and lets one write answer for more of them.
-            if count < READ && !closed && self.http.in_flight() == 0 {
+            // A short read has emptied the socket, and what comes later makes a new event.
+            if count < READ && !closed {
                 return Ok(());
             }
         }
@@ -189,6 +176,14 @@ impl<H: wire::Connection + 'static> Channel for StreamChannel<H> {
 
     fn is_ready(&self) -> bool {
         self.connected && !self.records.as_ref().is_some_and(Records::is_handshaking)
+    }
+
+    fn takes_early_data(&self) -> bool {
+        self.records.as_ref().is_some_and(Records::takes_early_data)
+    }
+
+    fn early_data_accepted(&self) -> Option<bool> {
+        self.records.as_ref().and_then(Records::early_data_accepted)
     }
 
     fn has_room(&mut self) -> bool {
@@ -211,18 +206,28 @@ impl<H: wire::Connection + 'static> Channel for StreamChannel<H> {
         if !self.connected {
             return Ok(());
         }
-        let Some(records) = &mut self.records else {
-            self.volume.sent += send(&mut self.socket, self.http.output())? as u64;
-            return Ok(());
-        };
-        if !records.is_handshaking() && !self.http.output().is_empty() {
+        // The output is made piece by piece: there may be more when it has been sent.
+        loop {
+            let Some(records) = &mut self.records else {
+                let output = self.http.output();
+                self.volume.sent += send(&mut self.socket, output)? as u64;
+                if !output.is_empty() || self.http.output().is_empty() {
+                    return Ok(());
+                }
+                continue;
+            };
+            if records.takes_early_data() {
+                self.volume.sent += records.seal_early(self.http.output(), &mut self.unsent)? as u64;
+            }
+            send(&mut self.socket, &mut self.unsent)?;
+            if !self.unsent.is_empty() || records.is_handshaking() || self.http.output().is_empty() {
+                return Ok(());
+            }
             let output = self.http.output();
             self.volume.sent += output.len() as u64;
             records.seal(output, &mut self.unsent)?;
             output.clear();
         }
-        send(&mut self.socket, &mut self.unsent)?;
-        Ok(())
     }
 
     fn timer(&mut self) -> Option<Instant> {

@@ -10,7 +10,7 @@ use url::Url;
 use wire::Request;
 
 use self::scan::Scanner;
-use crate::Plan;
+use crate::plan::{Plan, Planned};
 use crate::schedule::{Job, Outcome, Schedule};
 use crate::target::path_of;
 
@@ -42,7 +42,7 @@ impl<'a> Page<'a> {
             last_byte: None,
             failure: None,
         };
-        page.add(plan.target.path(), now);
+        page.add(plan.requests[0].path.clone(), now);
         page
     }
 
@@ -63,7 +63,7 @@ impl<'a> Page<'a> {
     fn add(&mut self, path: String, now: Instant) {
         if self.seen.insert(path.clone()) {
             self.queue.push_back(Job { request: self.requests.len(), due: now });
-            self.requests.push(self.plan.request(path));
+            self.requests.push(self.plan.request(&Planned { path, ..self.plan.requests[0].clone() }));
         }
     }
 }
@@ -99,7 +99,7 @@ impl Schedule for Page<'_> {
         self.queue.drain(..).count() as u64
     }
 
-    fn stop(&mut self) {
+    fn stop(&mut self, _now: Instant) {
         self.queue.clear();
     }
 
@@ -121,14 +121,14 @@ impl Schedule for Page<'_> {
 
     /// A redirected document has no objects to load.
     fn accepts(&self, request: usize, status: u16) -> bool {
-        status < if request == 0 { 300 } else { 400 }
+        request > 0 || status < 300
     }
 
-    fn end(&mut self, request: usize, outcome: Outcome, now: Instant) {
+    fn end(&mut self, _lane: usize, request: usize, outcome: Outcome, now: Instant) {
         self.last_byte = Some(now);
         let path = &self.requests[request].path;
         let failure = match outcome {
-            Outcome::Answered(status) if self.accepts(request, status) => return,
+            Outcome::Answered(status) if status < 400 && self.accepts(request, status) => return,
             Outcome::Answered(status) => format!("{path} was answered with status {status}"),
             Outcome::Failed => format!("{path} was not answered"),
         };
@@ -141,11 +141,11 @@ mod tests {
     use measure::Protocol;
 
     use super::*;
-    use crate::{Amount, Target};
+    use crate::{Amount, Model, Target};
 
     fn plan() -> Plan {
         let target = Target::parse("https://host:8443/dir/page.html?x", None).unwrap();
-        Plan::new(target, Protocol::H2, Amount::Pages(1))
+        Plan::new(target, Protocol::H2, Model::Pages, Amount::Requests(1))
     }
 
     #[test]
@@ -164,10 +164,10 @@ mod tests {
         assert_eq!(paths, ["/dir/page.html?x", "/a.css", "/dir/b.png", "/d.js?v=1&w"]);
         assert!(page.wants_connection(1, 2) && !page.wants_connection(1, 3));
         for request in 0..4 {
-            page.end(request, Outcome::Answered(200), now);
+            page.end(0, request, Outcome::Answered(200), now);
         }
         assert!(page.outcome().is_ok());
-        page.end(2, Outcome::Answered(404), now);
+        page.end(0, 2, Outcome::Answered(404), now);
         assert_eq!(page.outcome().unwrap_err(), "/dir/b.png was answered with status 404");
     }
 
@@ -177,8 +177,8 @@ mod tests {
         let mut page = Page::new(&plan, now);
         page.data(1, b"<img src=x>", now);
         assert_eq!(page.requests(), 1);
-        assert!(!page.accepts(0, 302) && page.accepts(0, 200) && page.accepts(1, 302) && !page.accepts(1, 404));
-        page.end(0, Outcome::Answered(302), now);
+        assert!(!page.accepts(0, 302) && page.accepts(0, 200) && page.accepts(1, 302));
+        page.end(0, 0, Outcome::Answered(302), now);
         assert!(page.outcome().unwrap_err().contains("status 302"));
     }
 }

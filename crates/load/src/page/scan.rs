@@ -6,9 +6,12 @@
 pub(super) struct Scanner {
     /// What has arrived and could not be understood yet: an incomplete tag or comment.
     rest: Vec<u8>,
-    /// Inside an element whose content is text: the end tag that closes it.
+    /// Inside a comment or an element whose content is text: what ends it.
     until: Option<&'static [u8]>,
 }
+
+/// A longer start tag is taken for text, so that little of a document is kept.
+const TAG_LIMIT: usize = 64 << 10;
 
 /// Elements whose content is text, with the beginning of their end tags.
 const TEXT: [(&[u8], &[u8]); 6] = [
@@ -40,17 +43,20 @@ impl Scanner {
             if found.is_some() {
                 self.until = None;
             }
-            // Without the end tag, keep what might be its beginning.
+            // Without the end, keep what might be its beginning.
             return found.or_else(|| text.len().checked_sub(end.len()).filter(|length| *length > 0));
         }
         match text {
             [] => None,
-            [b'<', b'!', b'-', b'-', comment @ ..] => {
-                comment.windows(3).position(|window| window == b"-->").map(|length| length + 7)
+            [b'<', b'!', b'-', b'-', ..] => {
+                self.until = Some(b"-->");
+                Some(4)
             }
             [b'<', b'!', ..] if b"<!--".starts_with(text) => None,
             [b'<', letter, ..] if letter.is_ascii_alphabetic() => {
-                let tag = Tag::read(text)?;
+                let Some(tag) = Tag::read(&text[..text.len().min(TAG_LIMIT)]) else {
+                    return (text.len() >= TAG_LIMIT).then_some(1);
+                };
                 self.until = TEXT.iter().find(|(name, _)| tag.name.eq_ignore_ascii_case(name)).map(|(_, end)| *end);
                 if let Some(found) = tag.link() {
                     link(found);
@@ -182,6 +188,15 @@ mod tests {
         scanner.feed(b"<script>", &mut |_| count += 1);
         scanner.feed(&[b'b'; 100_000], &mut |_| count += 1);
         assert!(scanner.rest.len() < 16);
+        // Neither a comment nor a tag without end is kept.
+        for begin in [&b"<!--"[..], b"<img src=", b"<img alt='", b"<img "] {
+            let mut scanner = Scanner::default();
+            scanner.feed(begin, &mut |_| count += 1);
+            for _ in 0..100 {
+                scanner.feed(&[b'c'; 10_000], &mut |_| count += 1);
+                assert!(scanner.rest.len() < 2 * TAG_LIMIT);
+            }
+        }
         assert_eq!(count, 0);
     }
 }

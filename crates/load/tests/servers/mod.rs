@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use load::{Amount, LoadError, Plan, Target, Verification};
+use load::{Amount, LoadError, Model, Plan, Target, Verification};
 use measure::{LoadSummary, Protocol};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use tempfile::TempDir;
@@ -51,15 +51,25 @@ impl Server {
         Server::nginx_speaking("http2", "TLSv1.3", true, "")
     }
 
+    /// nginx with these versions of TLS, which logs what it knows of TLS instead of requests. In `extra`, `ROOT` is its
+    /// folder. A line has the connection's number, the client's address, the version, cipher, group and name of TLS,
+    /// whether the session was reused and the request was early, and how the client's certificate was judged.
+    pub fn nginx_that_tells_of_tls(tls_versions: &str, extra: &str) -> Option<Server> {
+        Server::nginx_speaking("http2", tls_versions, false, &format!("access_log access.log tls; {extra}"))
+    }
+
     fn nginx_speaking(http2: &str, tls_version: &str, authority: bool, extra: &str) -> Option<Server> {
         Server::start("nginx", authority, |directory, clear, tls| {
             let root = directory.display();
+            let extra = extra.replace("ROOT", &root.to_string());
             let config = format!(
                 "daemon off; master_process off; pid {root}/pid; error_log {root}/error.log;
                  events {{ worker_connections 1024; }}
                  http {{
                    log_format short '$request_method $request_uri $status $server_protocol $http_x_test '
                      '$content_length';
+                   log_format tls '$connection $remote_addr $ssl_protocol $ssl_cipher $ssl_curve $ssl_server_name '
+                     '$ssl_session_reused early=$ssl_early_data $ssl_client_verify';
                    access_log {root}/access.log short;
                    client_body_temp_path {root}/body; proxy_temp_path {root}/proxy; fastcgi_temp_path {root}/fastcgi;
                    uwsgi_temp_path {root}/uwsgi; scgi_temp_path {root}/scgi;
@@ -147,7 +157,12 @@ impl Server {
     }
 
     pub fn certificate(&self) -> PathBuf {
-        self.directory.path().join("cert.pem")
+        self.file("cert.pem")
+    }
+
+    /// A file in the server's folder.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
     }
 
     /// A plan for a path that trusts the server's certificate.
@@ -155,7 +170,15 @@ impl Server {
         let port = if protocol.is_encrypted() { self.tls_port } else { self.clear_port };
         let url = format!("{}://localhost:{port}{path}", protocol.scheme());
         let target = Target::parse(&url, Some(&format!("127.0.0.1:{port}"))).unwrap();
-        Plan { verification: Verification::CaFile(self.certificate()), ..Plan::new(target, protocol, amount) }
+        let mut plan = Plan::new(target, protocol, Model::ClosedLoop, amount);
+        plan.tls.verification = Verification::CaFile(self.certificate());
+        plan
+    }
+
+    /// The plan of so many page loads.
+    pub fn page(&self, protocol: Protocol, path: &str, count: u64) -> Plan {
+        let Plan { target, tls, .. } = self.plan(protocol, path, Amount::Requests(1));
+        Plan { tls, ..Plan::new(target, protocol, Model::Pages, Amount::Requests(count)) }
     }
 
     /// The lines of the access log, once there are as many as the client counted; logs are written after responses.

@@ -13,6 +13,9 @@ const ATTEMPTS: usize = 32;
 /// Connections that the kernel accepts ahead of us; it applies its own limit to this.
 const BACKLOG: i32 = 4096;
 
+/// Bytes of datagrams that wait to be read, of all connections together. The kernel's default is for one of them.
+const UDP_BUFFER: usize = 4 << 20;
+
 /// The open sockets, one per address, all with the same port number.
 pub(crate) struct Sockets {
     pub addresses: Vec<SocketAddr>,
@@ -87,6 +90,8 @@ impl Sockets {
         if wanted.udp {
             let open = || -> io::Result<(Socket, SocketAddr)> {
                 let socket = bound(address, Type::DGRAM, Protocol::UDP)?;
+                // As far as the kernel allows it; TCP's buffers grow by themselves.
+                let _ = socket.set_recv_buffer_size(UDP_BUFFER);
                 let address = local_address(&socket)?;
                 Ok((socket, address))
             };

@@ -14,6 +14,8 @@ pub(super) struct DynamicTable {
     bytes: Vec<u8>,
     /// How many bytes were removed from the front of `bytes` so far.
     removed: u64,
+    /// How many entries were ever added.
+    added: u64,
     /// Size by the formula of RFC 7541 section 4.1.
     size: usize,
     limit: usize,
@@ -47,12 +49,17 @@ pub(super) enum Name<'a> {
 
 impl DynamicTable {
     pub(super) fn new(limit: usize) -> Self {
-        Self { entries: VecDeque::new(), bytes: Vec::new(), removed: 0, size: 0, limit, version: 0 }
+        Self { entries: VecDeque::new(), bytes: Vec::new(), removed: 0, added: 0, size: 0, limit, version: 0 }
     }
 
     /// Changes with every change of the table.
     pub(super) fn version(&self) -> u64 {
         self.version
+    }
+
+    /// How many entries were ever added. Right after an insertion, the number of the new entry for [`Self::repeat`].
+    pub(super) fn added(&self) -> u64 {
+        self.added
     }
 
     /// Name and value of an entry, 0 being the newest.
@@ -87,15 +94,29 @@ impl DynamicTable {
             }
         };
         let value_len = value.append_to(&mut self.bytes)? as u32;
-        let entry = Entry { start: self.removed + start as u64, name_len, value_len };
+        Ok(self.push(Entry { start: self.removed + start as u64, name_len, value_len }))
+    }
+
+    /// Adds the entry of this number again, if it is still there, and returns its size.
+    pub(super) fn repeat(&mut self, number: u64) -> Option<usize> {
+        let (name, value) = self.place((self.added - number) as usize)?;
+        let (name_len, value_len) = (name.len() as u32, value.len() as u32);
+        let start = self.removed + self.bytes.len() as u64;
+        self.bytes.extend_from_within(name.start..value.end);
+        Some(self.push(Entry { start, name_len, value_len }))
+    }
+
+    /// Adds an entry whose strings are the last bytes, evicts the oldest ones, and returns the size of the new one.
+    fn push(&mut self, entry: Entry) -> usize {
         self.version += 1;
         self.evict_down_to(self.limit.saturating_sub(entry.size()));
         if entry.size() <= self.limit {
             self.size += entry.size();
             self.entries.push_back(entry);
+            self.added += 1;
         }
         self.reclaim();
-        Ok(entry.size())
+        entry.size()
     }
 
     fn place(&self, index: usize) -> Option<(Range<usize>, Range<usize>)> {

@@ -3,7 +3,7 @@
 use super::dynamic::{DynamicTable, NO_ENTRY, Name, OVERHEAD};
 use super::tables::{Found, HPACK, find};
 use super::text::Kind;
-use super::{Memo, Reader, Reason, Scratch, Section, Text, writer};
+use super::{Known, Memo, Reader, Reason, Scratch, Section, Text, writer};
 use crate::Request;
 
 /// Decodes the field sections of one connection, in order.
@@ -14,6 +14,8 @@ pub(crate) struct Decoder {
     limit: usize,
     /// Whether to decode every field for the driver.
     shows_fields: bool,
+    /// Whether the pseudo-header fields are among them.
+    shows_pseudo: bool,
     memo: Memo,
     /// What the remembered block does to the table.
     effect: Effect,
@@ -42,11 +44,17 @@ impl Decoder {
             table: DynamicTable::new(limit.min(4096)),
             limit,
             shows_fields,
+            shows_pseudo: false,
             memo: Memo::default(),
             effect: Effect::Other,
             deferred: 0,
             scratch: Scratch::default(),
         }
+    }
+
+    /// A decoder for onlookers: it allows the largest dynamic table and shows the pseudo-header fields too.
+    pub(crate) fn showing_all() -> Self {
+        Self { shows_pseudo: true, ..Self::new(u32::MAX as usize, true) }
     }
 
     /// Decodes a block. `visit` sees each regular field, if the decoder shows fields, after the pseudo-header fields
@@ -70,7 +78,6 @@ impl Decoder {
         }
         self.settle()?;
         let (section, effect) = self.read(block, visit)?;
-        self.memo.keep(block, section);
         self.effect = effect;
         Ok(section)
     }
@@ -80,11 +87,11 @@ impl Decoder {
         if let Effect::Adds { size } = self.effect
             && self.deferred > 0
         {
+            // Reading it remembers it again.
             let memo = std::mem::take(&mut self.memo);
             for _ in 0..self.deferred.min(self.table.limit() / size + 2) {
                 self.read(memo.block(), |_, _, _| {})?;
             }
-            self.memo = memo;
             self.deferred = 0;
         }
         Ok(())
@@ -99,6 +106,7 @@ impl Decoder {
         let mut section = Section::default();
         let mut added = 0;
         let mut stands_alone = true;
+        let mut fields = 0;
         let mut reader = Reader::new(block);
         while let Some(first) = reader.peek() {
             if first & 0xe0 == 0x20 {
@@ -106,9 +114,16 @@ impl Decoder {
                 stands_alone = false;
                 continue;
             }
+            let (start, place) = (reader.offset(), fields);
+            fields += 1;
+            if let Some(size) = self.repeat(place, &mut reader, &mut section) {
+                added += size;
+                continue;
+            }
+            let mut is_constant = true;
             let (name, value, insertion) = if first & 0x80 != 0 {
                 let index = reader.integer(7)?;
-                stands_alone &= index <= HPACK.len();
+                is_constant = index <= HPACK.len();
                 let (name, value) = lookup(&self.table, index)?;
                 (name, value, None)
             } else {
@@ -119,7 +134,7 @@ impl Decoder {
                         (name, Name::Text(name))
                     }
                     index => {
-                        stands_alone &= index <= HPACK.len();
+                        is_constant = index <= HPACK.len();
                         (lookup(&self.table, index)?.0, source(index))
                     }
                 };
@@ -127,18 +142,26 @@ impl Decoder {
                 (name, value, inserts.then_some((source, value)))
             };
             let kind = name.kind();
-            if self.shows_fields && kind == Kind::Regular {
+            if self.shows_fields && (self.shows_pseudo || !kind.is_pseudo()) && !section.is_too_long() {
                 self.scratch.show(name, value, &mut |name, value| visit(&section, name, value))?;
             }
             section.add(kind, value);
-            if let Some((name, value)) = insertion {
+            let before = self.table.added();
+            let (len, is_added) = if let Some((name, value)) = insertion {
                 let size = self.table.insert(name, value)?;
-                section.count(size - OVERHEAD);
                 added += size;
+                (size - OVERHEAD, true)
             } else {
-                section.count(name.len()? + value.len()?);
-            }
+                (name.len()? + value.len()?, false)
+            };
+            section.count(len);
+            stands_alone &= is_constant;
+            let entry = Some(self.table.added()).filter(|now| *now > before);
+            let is_known = is_constant && kind == Kind::Regular && !self.shows_fields && is_added == entry.is_some();
+            let encoded = if is_known { reader.offset() - start } else { 0 };
+            self.memo.keep_field(place, Known { start, encoded, decoded: len as u32, entry });
         }
+        self.memo.keep(block, fields, section);
         let effect = if self.table.version() == version {
             Effect::Nothing { version }
         } else if stands_alone {
@@ -147,6 +170,18 @@ impl Decoder {
             Effect::Other
         };
         Ok((section, effect))
+    }
+
+    /// Takes the field at this place if it is the one of the last block, without decoding it. Returns what it has added to
+    /// the table, in bytes.
+    fn repeat(&mut self, place: usize, reader: &mut Reader<'_>, section: &mut Section) -> Option<usize> {
+        let known = self.memo.recall_field(place, reader.rest())?;
+        let size = known.entry.map_or(Some(0), |entry| self.table.repeat(entry))?;
+        let entry = known.entry.map(|_| self.table.added());
+        self.memo.keep_field(place, Known { start: reader.offset(), entry, ..known });
+        reader.skip(known.encoded);
+        section.add_regular(known.decoded as usize);
+        Some(size)
     }
 
     fn change_size(&mut self, size: usize, section: &Section) -> Result<(), Reason> {

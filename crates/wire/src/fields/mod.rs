@@ -24,7 +24,7 @@ mod writer;
 
 use reader::Reader;
 pub(crate) use section::Section;
-use section::{Memo, Scratch};
+use section::{Known, Memo, Scratch};
 use text::Text;
 
 /// Why a field section cannot be decoded. The connection cannot go on after it.

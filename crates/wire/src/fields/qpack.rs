@@ -2,7 +2,7 @@
 
 use super::tables::{Found, QPACK, find};
 use super::text::Kind;
-use super::{Memo, Reader, Reason, Scratch, Section, Text, writer};
+use super::{Known, Memo, Reader, Reason, Scratch, Section, Text, writer};
 use crate::Request;
 
 /// Decodes the field sections of one connection, in any order.
@@ -10,6 +10,8 @@ use crate::Request;
 pub(crate) struct Decoder {
     /// Whether to decode every field for the driver.
     shows_fields: bool,
+    /// Whether the pseudo-header fields are among them.
+    shows_pseudo: bool,
     memo: Memo,
     scratch: Scratch,
 }
@@ -17,6 +19,11 @@ pub(crate) struct Decoder {
 impl Decoder {
     pub(crate) fn new(shows_fields: bool) -> Self {
         Self { shows_fields, ..Self::default() }
+    }
+
+    /// A decoder for onlookers, which shows the pseudo-header fields too.
+    pub(crate) fn showing_all() -> Self {
+        Self { shows_pseudo: true, ..Self::new(true) }
     }
 
     /// Decodes an encoded field section. `visit` sees each regular field, if the decoder shows fields, after the
@@ -38,7 +45,16 @@ impl Decoder {
         // The base, by which nothing is counted here.
         reader.integer(7)?;
         let mut section = Section::default();
+        let mut fields = 0;
         while let Some(first) = reader.peek() {
+            let (start, place) = (reader.offset(), fields);
+            fields += 1;
+            if let Some(known) = self.memo.recall_field(place, reader.rest()) {
+                self.memo.keep_field(place, Known { start, ..known });
+                section.add_regular(known.decoded as usize);
+                reader.skip(known.encoded);
+                continue;
+            }
             let (name, value) = match first >> 4 {
                 0b1100..=0b1111 => static_field(reader.integer(6)?)?,
                 0b0101 | 0b0111 => (static_field(reader.integer(4)?)?.0, reader.string(7)?),
@@ -46,13 +62,17 @@ impl Decoder {
                 _ => return Err(NO_DYNAMIC),
             };
             let kind = name.kind();
-            if self.shows_fields && kind == Kind::Regular {
+            if self.shows_fields && (self.shows_pseudo || !kind.is_pseudo()) && !section.is_too_long() {
                 self.scratch.show(name, value, &mut |name, value| visit(&section, name, value))?;
             }
             section.add(kind, value);
-            section.count(name.len()? + value.len()?);
+            let len = name.len()? + value.len()?;
+            section.count(len);
+            let is_known = kind == Kind::Regular && !self.shows_fields;
+            let encoded = if is_known { reader.offset() - start } else { 0 };
+            self.memo.keep_field(place, Known { start, encoded, decoded: len as u32, entry: None });
         }
-        self.memo.keep(block, section);
+        self.memo.keep(block, fields, section);
         Ok(section)
     }
 }

@@ -5,11 +5,27 @@ use super::{Reason, Text};
 /// What is left of a block.
 pub(super) struct Reader<'a> {
     rest: &'a [u8],
+    len: usize,
 }
 
 impl<'a> Reader<'a> {
     pub(super) fn new(block: &'a [u8]) -> Self {
-        Self { rest: block }
+        Self { rest: block, len: block.len() }
+    }
+
+    /// How many bytes of the block were read.
+    pub(super) fn offset(&self) -> u32 {
+        (self.len - self.rest.len()) as u32
+    }
+
+    /// What is left.
+    pub(super) fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// Leaves out so many bytes, which must be there.
+    pub(super) fn skip(&mut self, len: u32) {
+        self.rest = &self.rest[len as usize..];
     }
 
     /// The next byte, which stays.

@@ -241,6 +241,53 @@ fn deferred_additions_are_made_up_for() {
     }
 }
 
+/// A silent decoder knows the fields of the last block again, which must not show.
+#[test]
+fn blocks_that_differ_in_some_fields_are_right() {
+    // Indexed, with each kind of insertion and without, content-length, of the dynamic table, and too large for it.
+    let large = [&[0x76, 0x7f, 0x21][..], &[b'x'; 160]].concat();
+    let fixed: [&[u8]; 9] = [
+        b"\x90",
+        b"\x76\x89\xaa\x63\x55\xe5\x80\xae\x21\x2e\x1f",
+        b"\x40\x01a\x01b",
+        b"\x0f\x12\x02c,",
+        b"\x5c\x03100",
+        b"\x0f\x0d\x03100",
+        b"\xbe",
+        b"\x7e\x01v",
+        &large,
+    ];
+    let mut random = StdRng::seed_from_u64(3);
+    for limit in [0, 50, 150, 4096] {
+        let mut decoders = Both::new(limit);
+        // An entry to refer to, unless there is no room for it.
+        decoders.decode(b"\x88\x40\x01a\x01b");
+        let mut places: Vec<usize> = (0..8).map(|_| random.random_range(0..fixed.len())).collect();
+        for _ in 0..500 {
+            if random.random_bool(0.3) {
+                let at = random.random_range(0..places.len());
+                places[at] = random.random_range(0..fixed.len());
+            }
+            let mut block = vec![0x88];
+            for &place in &places {
+                let refers = [0xbe, 0x7e].contains(&fixed[place][0]);
+                if !refers || !decoders.showing.table_entries().is_empty() && block.len() == 1 {
+                    block.extend_from_slice(fixed[place]);
+                }
+            }
+            block.extend([0x0f, 0x12, 1, random.random_range(b'a'..=b'c')]);
+            let (section, shown) = decoders.decode(&block);
+            assert_eq!(section.decoded_bytes, 10 + total(&shown));
+            if random.random_bool(0.1) {
+                // What is deferred must be made up for before the tables are the same.
+                decoders.decode(&[0x88]);
+                assert_eq!(decoders.silent.table_entries(), decoders.showing.table_entries());
+                assert_eq!(decoders.silent.table_size(), decoders.showing.table_size());
+            }
+        }
+    }
+}
+
 /// RFC 9204 appendix B.1.
 #[test]
 fn qpack_literal_with_a_name_reference() {

@@ -3,24 +3,27 @@
 use std::mem::MaybeUninit;
 
 use crate::Error;
+use crate::length::{content_length, list};
 
 /// Longest head in bytes; also the longest line of a chunk's size or of trailers.
-pub(super) const LIMIT: usize = 64 << 10;
+pub(crate) const LIMIT: usize = 64 << 10;
 
 const MAX_FIELDS: usize = 128;
 
 /// What a head says, as far as the connection cares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Head {
-    pub(super) status: u16,
-    pub(super) framing: Framing,
+pub(crate) struct Head {
+    pub(crate) status: u16,
+    pub(crate) framing: Framing,
+    /// Whether the length is that of the only content-length field.
+    pub(super) has_one_length: bool,
     /// Whether the connection ends with this response.
     pub(super) closes: bool,
 }
 
 /// How long the body is, unless the request was HEAD (RFC 9112 section 6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Framing {
+pub(crate) enum Framing {
     Length(u64),
     Chunked,
     UntilClose,
@@ -39,7 +42,7 @@ pub(super) fn end(bytes: &[u8], from: usize) -> Option<usize> {
 }
 
 /// Parses a complete head. `visit` sees each field of a final response.
-pub(super) fn parse(bytes: &[u8], mut visit: impl FnMut(&[u8], &[u8])) -> Result<Head, Error> {
+pub(crate) fn parse(bytes: &[u8], mut visit: impl FnMut(&[u8], &[u8])) -> Result<Head, Error> {
     let mut fields = [const { MaybeUninit::uninit() }; MAX_FIELDS];
     let mut response = httparse::Response::new(&mut []);
     let parsed =
@@ -56,30 +59,23 @@ pub(super) fn parse(bytes: &[u8], mut visit: impl FnMut(&[u8], &[u8])) -> Result
         return error("the status code");
     }
     let mut length = None;
+    let mut lengths = 0;
     let mut codings = None;
     let (mut close, mut keep_alive) = (false, false);
     for field in response.headers.iter() {
         if field.name.eq_ignore_ascii_case("content-length") {
-            for value in tokens(field.value) {
-                let value = decimal(value)?;
-                if length.is_some_and(|other| other != value) {
-                    return error("several content-length values that differ");
-                }
-                length = Some(value);
-            }
-            if length.is_none() {
-                return error("an empty content-length");
-            }
+            length = Some(content_length(field.value, length).or_else(error)?);
+            lengths += 1;
         } else if field.name.eq_ignore_ascii_case("transfer-encoding") {
             let chunked = codings.get_or_insert(false);
-            for coding in tokens(field.value) {
+            for coding in list(field.value) {
                 if *chunked {
                     return error("a transfer coding after chunked");
                 }
                 *chunked = coding.eq_ignore_ascii_case(b"chunked");
             }
         } else if field.name.eq_ignore_ascii_case("connection") {
-            for option in tokens(field.value) {
+            for option in list(field.value) {
                 close |= option.eq_ignore_ascii_case(b"close");
                 keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
             }
@@ -88,8 +84,9 @@ pub(super) fn parse(bytes: &[u8], mut visit: impl FnMut(&[u8], &[u8])) -> Result
             visit(field.name.as_bytes(), field.value);
         }
     }
+    let has_no_body = matches!(status, 100..=199 | 204 | 304);
     let framing = match (codings, length) {
-        _ if matches!(status, 100..=199 | 204 | 304) => Framing::Length(0),
+        _ if has_no_body => Framing::Length(0),
         (Some(true), _) => Framing::Chunked,
         (None, Some(length)) => Framing::Length(length),
         (Some(false), _) | (None, None) => Framing::UntilClose,
@@ -98,24 +95,7 @@ pub(super) fn parse(bytes: &[u8], mut visit: impl FnMut(&[u8], &[u8])) -> Result
     // someone between (RFC 9112 section 6.1): the connection is not used again.
     let dubious = codings.is_some() && (length.is_some() || version == 0);
     let closes = close || dubious || framing == Framing::UntilClose || (version == 0 && !keep_alive);
-    Ok(Head { status, framing, closes })
-}
-
-/// The members of a comma-separated list (RFC 9110 section 5.6.1).
-fn tokens(value: &[u8]) -> impl Iterator<Item = &[u8]> {
-    value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter(|token| !token.is_empty())
-}
-
-fn decimal(digits: &[u8]) -> Result<u64, Error> {
-    let mut value: u64 = 0;
-    for digit in digits {
-        let next = value.checked_mul(10).and_then(|value| value.checked_add(u64::from(digit.wrapping_sub(b'0'))));
-        match next {
-            Some(next) if digit.is_ascii_digit() => value = next,
-            _ => return error("a content-length that is no number below 2^64"),
-        }
-    }
-    Ok(value)
+    Ok(Head { status, framing, has_one_length: lengths == 1 && codings.is_none() && !has_no_body, closes })
 }
 
 pub(super) fn error<T>(what: &'static str) -> Result<T, Error> {

@@ -5,16 +5,21 @@
 //!   receive() ──> head ──> body, by length, chunks or end ──> Event ──> next of the queue
 //! ```
 //!
-//! Servers repeat themselves, so the last head is kept: if the next bytes are the same ones, it is not parsed again.
+//! Servers repeat themselves, so the last head is kept: what is like it is not parsed again.
 
 mod chunked;
-mod head;
+pub(crate) mod head;
+mod memo;
 
 use std::collections::VecDeque;
 
+use bytes::Bytes;
+
+use crate::limits;
 use crate::{Error, Event, FailureKind, Request, Token};
 use chunked::Chunked;
 use head::{Framing, Head, error};
+use memo::Memo;
 
 /// How an HTTP/1.1 connection behaves.
 #[derive(Clone, Copy, Debug)]
@@ -36,9 +41,8 @@ impl Default for Options {
 /// A request, encoded once.
 #[derive(Clone, Debug)]
 pub struct Prepared {
-    bytes: Vec<u8>,
-    /// Where the fields end and the empty line begins.
-    fields_end: usize,
+    head: Vec<u8>,
+    body: Bytes,
     is_head: bool,
 }
 
@@ -51,11 +55,8 @@ impl From<&Request> for Prepared {
         if let Some(length) = request.content_length() {
             text += &format!("content-length: {length}\r\n");
         }
-        let fields_end = text.len();
-        let mut bytes = text.into_bytes();
-        bytes.extend_from_slice(b"\r\n");
-        bytes.extend_from_slice(&request.body);
-        Self { bytes, fields_end, is_head: request.method == "HEAD" }
+        text += "\r\n";
+        Self { head: text.into_bytes(), body: request.body.clone(), is_head: request.method == "HEAD" }
     }
 }
 
@@ -71,9 +72,12 @@ pub struct Connection {
     is_last: bool,
     /// The beginning of a head whose end has not come.
     partial: Vec<u8>,
-    /// The last head, and what it says.
-    memo: Option<(Vec<u8>, Head)>,
+    memo: Memo,
+    /// Bytes of interim responses since the last final one.
+    interim: usize,
     output: Vec<u8>,
+    /// Bodies, and heads of the requests behind them, for which the output has no room yet.
+    later: VecDeque<Bytes>,
 }
 
 /// A request in flight.
@@ -83,9 +87,6 @@ struct Flight {
     token: Option<Token>,
     is_head: bool,
 }
-
-/// Longer heads are not kept, to bound the memory of a connection.
-const MEMO_LIMIT: usize = 4096;
 
 /// What comes next.
 #[derive(Debug)]
@@ -109,8 +110,18 @@ impl Connection {
             draining: false,
             is_last: false,
             partial: Vec::new(),
-            memo: None,
+            memo: Memo::default(),
+            interim: 0,
             output: Vec::new(),
+            later: VecDeque::new(),
+        }
+    }
+
+    fn send_head(&mut self, head: &[u8]) {
+        if self.later.is_empty() {
+            self.output.extend_from_slice(head);
+        } else {
+            self.later.push_back(Bytes::copy_from_slice(head));
         }
     }
 
@@ -160,13 +171,8 @@ impl Connection {
         };
         let is_head = flight.is_head;
         let token = flight.token;
-        let known = match &self.memo {
-            Some((bytes, head)) if self.partial.is_empty() && !self.options.fields && rest.starts_with(bytes) => {
-                Some((bytes.len(), *head))
-            }
-            _ => None,
-        };
-        let (head, len, after) = if let Some((len, head)) = known {
+        let known = if self.partial.is_empty() && !self.options.fields { self.memo.recall(rest) } else { None };
+        let (head, len, after) = if let Some((head, len)) = known {
             (head, len, &rest[len..])
         } else {
             if self.partial.is_empty() && rest[0] != b'H' {
@@ -197,12 +203,7 @@ impl Connection {
                     sink(Event::Field { token, name, value });
                 }
             })?;
-            let mut memo = self.memo.take().map_or_else(Vec::new, |(bytes, _)| bytes);
-            if end <= MEMO_LIMIT {
-                memo.clear();
-                memo.extend_from_slice(&bytes[..end]);
-                self.memo = Some((memo, head));
-            }
+            self.memo.keep(&bytes[..end], head);
             self.partial.clear();
             (head, end, &rest[end - collected..])
         };
@@ -211,7 +212,13 @@ impl Connection {
                 let len = len as u32;
                 sink(Event::Head { token, status: head.status, header_bytes: len, decoded_bytes: len });
             }
+            self.interim = 0;
             self.begin_body(head, is_head, sink);
+        } else {
+            self.interim += len;
+            if self.interim > limits::IDLE {
+                return error("1 MB of interim responses");
+            }
         }
         Ok(Some(after))
     }
@@ -248,6 +255,7 @@ impl Connection {
     fn close(&mut self, kind: FailureKind, sink: &mut impl FnMut(Event<'_>)) {
         self.state = State::Closed;
         self.draining = true;
+        self.later.clear();
         for token in self.queue.drain(..).filter_map(|flight| flight.token) {
             sink(Event::Failed { token, kind });
         }
@@ -258,17 +266,31 @@ impl crate::Connection for Connection {
     type Prepared = Prepared;
 
     fn capacity(&self) -> usize {
-        if self.draining { 0 } else { self.options.pipeline.max(1).saturating_sub(self.queue.len()) }
+        let limit = self.options.pipeline.max(1);
+        // Each request in flight may have a head and a body that wait: there are more only if the peer answers what it
+        // has not read.
+        if self.draining || self.output.len() > limits::BACKLOG || self.later.len() > limit * 2 {
+            return 0;
+        }
+        limit.saturating_sub(self.queue.len())
     }
 
     fn start(&mut self, token: Token, request: &Prepared) {
-        let (fields, rest) = request.bytes.split_at(request.fields_end);
-        self.output.extend_from_slice(fields);
-        if !self.options.keep_alive {
-            self.output.extend_from_slice(b"connection: close\r\n");
+        if self.options.keep_alive {
+            self.send_head(&request.head);
+        } else {
             self.draining = true;
+            let fields = request.head.strip_suffix(b"\r\n").unwrap_or_default();
+            self.send_head(&[fields, b"connection: close\r\n\r\n"].concat());
         }
-        self.output.extend_from_slice(rest);
+        let body = &request.body;
+        if !body.is_empty() {
+            if self.later.is_empty() && self.output.len() + body.len() <= limits::UPLOAD_ROOM {
+                self.output.extend_from_slice(body);
+            } else {
+                self.later.push_back(body.clone());
+            }
+        }
         self.queue.push_back(Flight { token: Some(token), is_head: request.is_head });
     }
 
@@ -308,6 +330,15 @@ impl crate::Connection for Connection {
     }
 
     fn output(&mut self) -> &mut Vec<u8> {
+        while self.output.len() < limits::UPLOAD_ROOM
+            && let Some(bytes) = self.later.front_mut()
+        {
+            let piece = bytes.split_to(bytes.len().min(limits::UPLOAD_ROOM));
+            self.output.extend_from_slice(&piece);
+            if bytes.is_empty() {
+                self.later.pop_front();
+            }
+        }
         &mut self.output
     }
 }

@@ -1,25 +1,25 @@
 //! Frames on the wire (RFC 9113 sections 4, 6 and 7).
 
-pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Length of a frame's header.
-pub(super) const HEAD_LEN: usize = 9;
+pub(crate) const HEAD_LEN: usize = 9;
 
-pub(super) const DATA: u8 = 0;
-pub(super) const HEADERS: u8 = 1;
-pub(super) const RST_STREAM: u8 = 3;
-pub(super) const SETTINGS: u8 = 4;
-pub(super) const PUSH_PROMISE: u8 = 5;
-pub(super) const PING: u8 = 6;
-pub(super) const GOAWAY: u8 = 7;
-pub(super) const WINDOW_UPDATE: u8 = 8;
-pub(super) const CONTINUATION: u8 = 9;
+pub(crate) const DATA: u8 = 0;
+pub(crate) const HEADERS: u8 = 1;
+pub(crate) const RST_STREAM: u8 = 3;
+pub(crate) const SETTINGS: u8 = 4;
+pub(crate) const PUSH_PROMISE: u8 = 5;
+pub(crate) const PING: u8 = 6;
+pub(crate) const GOAWAY: u8 = 7;
+pub(crate) const WINDOW_UPDATE: u8 = 8;
+pub(crate) const CONTINUATION: u8 = 9;
 
-pub(super) const ACK: u8 = 0x1;
-pub(super) const END_STREAM: u8 = 0x1;
-pub(super) const END_HEADERS: u8 = 0x4;
-pub(super) const PADDED: u8 = 0x8;
-pub(super) const WITH_PRIORITY: u8 = 0x20;
+pub(crate) const ACK: u8 = 0x1;
+pub(crate) const END_STREAM: u8 = 0x1;
+pub(crate) const END_HEADERS: u8 = 0x4;
+pub(crate) const PADDED: u8 = 0x8;
+pub(crate) const WITH_PRIORITY: u8 = 0x20;
 
 pub(super) const HEADER_TABLE_SIZE: u16 = 1;
 pub(super) const ENABLE_PUSH: u16 = 2;
@@ -37,7 +37,7 @@ pub(super) const COMPRESSION_ERROR: u32 = 0x9;
 pub(super) const ENHANCE_YOUR_CALM: u32 = 0xb;
 
 /// Largest flow-control window, setting and stream identifier.
-pub(super) const MAX_31_BITS: u32 = (1 << 31) - 1;
+pub(crate) const MAX_31_BITS: u32 = (1 << 31) - 1;
 /// What each window is until someone changes it.
 pub(super) const DEFAULT_WINDOW: u32 = 65_535;
 /// Smallest and largest value of SETTINGS_MAX_FRAME_SIZE; the smallest is the default.
@@ -45,21 +45,21 @@ pub(super) const FRAME_SIZES: std::ops::RangeInclusive<u32> = 1 << 14..=(1 << 24
 
 /// The header of a frame.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Head {
-    pub(super) len: usize,
-    pub(super) kind: u8,
-    pub(super) flags: u8,
-    pub(super) stream: u32,
+pub(crate) struct Head {
+    pub(crate) len: usize,
+    pub(crate) kind: u8,
+    pub(crate) flags: u8,
+    pub(crate) stream: u32,
 }
 
 impl Head {
-    pub(super) fn parse(bytes: &[u8; HEAD_LEN]) -> Self {
+    pub(crate) fn parse(bytes: &[u8; HEAD_LEN]) -> Self {
         let [a, b, c, kind, flags, stream @ ..] = *bytes;
         let len = u32::from_be_bytes([0, a, b, c]) as usize;
         Self { len, kind, flags, stream: u32::from_be_bytes(stream) & MAX_31_BITS }
     }
 
-    pub(super) fn has(&self, flag: u8) -> bool {
+    pub(crate) fn has(&self, flag: u8) -> bool {
         self.flags & flag != 0
     }
 }

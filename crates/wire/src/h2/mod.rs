@@ -1,23 +1,27 @@
 //! HTTP/2 (RFC 9113): many streams over one byte stream.
 //!
 //! ```text
-//!   start() ──> HEADERS, DATA as far as the peer's windows reach ──> output
+//!   start() ──> HEADERS; bodies, piece by piece as the peer's windows allow ──> output
 //!   receive() ──> frames ──> HPACK ──> Stream ──> Event
 //!                   └── SETTINGS, PING, windows: answers ──> output
 //! ```
 //!
 //! What it leaves out on purpose: server push is refused, priorities are ignored, and of the rules for header fields it
-//! checks only those of pseudo-header fields: it measures a server and does not judge its headers.
+//! checks only those of pseudo-header fields and content-length: it measures a server and does not judge its headers.
 
-mod frame;
+mod debt;
+pub(crate) mod frame;
 mod receive;
 mod upload;
 
 use bytes::Bytes;
 
 use crate::fields::hpack;
+use crate::length::ContentLeft;
+use crate::limits;
 use crate::streams::Streams;
 use crate::{Error, Event, FailureKind, Request, Token};
+use debt::Debt;
 use receive::Input;
 use upload::Uploads;
 
@@ -57,11 +61,12 @@ impl Default for Options {
 pub struct Prepared {
     fields: hpack::Template,
     body: Bytes,
+    is_head: bool,
 }
 
 impl From<&Request> for Prepared {
     fn from(request: &Request) -> Self {
-        Self { fields: request.into(), body: request.body.clone() }
+        Self { fields: request.into(), body: request.body.clone(), is_head: request.method == "HEAD" }
     }
 }
 
@@ -82,6 +87,9 @@ pub struct Connection {
     received: u32,
     input: Input,
     output: Vec<u8>,
+    debt: Debt,
+    /// Bytes of frames since one told something of a response.
+    idle: usize,
 }
 
 /// A request in flight.
@@ -90,8 +98,11 @@ struct Stream {
     token: Token,
     /// Bytes received since the stream's window was last refilled.
     received: u32,
+    /// Whether the request's method is HEAD.
+    is_head: bool,
     /// Whether the final response's head has come.
     has_head: bool,
+    left: ContentLeft,
 }
 
 /// What the peer has told of itself.
@@ -140,6 +151,8 @@ impl Connection {
             received: 0,
             input: Input::default(),
             output,
+            debt: Debt::new(options.max_streams),
+            idle: 0,
         }
     }
 
@@ -187,7 +200,7 @@ impl crate::Connection for Connection {
     type Prepared = Prepared;
 
     fn capacity(&self) -> usize {
-        if self.is_draining() {
+        if self.is_draining() || self.output.len() > limits::BACKLOG {
             return 0;
         }
         self.options.max_streams.min(self.peer.max_streams).saturating_sub(self.streams.len())
@@ -196,15 +209,15 @@ impl crate::Connection for Connection {
     fn start(&mut self, token: Token, request: &Prepared) {
         let id = self.next_stream;
         self.next_stream += 2;
-        self.streams.insert(id.into(), Stream { token, ..Stream::default() });
+        self.streams.insert(id.into(), Stream { token, is_head: request.is_head, ..Stream::default() });
         self.send_headers(id, request);
         if !request.body.is_empty() {
             self.uploads.push(id, self.peer.initial_window, request.body.clone());
-            self.uploads.send(self.peer.max_frame_size, &mut self.output);
         }
     }
 
     fn receive(&mut self, bytes: &[u8], sink: &mut impl FnMut(Event<'_>)) -> Result<(), Error> {
+        self.debt.settle(self.output.len());
         let result = self.receive_frames(bytes, sink);
         if let Err(error) = &result {
             self.last_stream = Some(0);
@@ -236,6 +249,15 @@ impl crate::Connection for Connection {
     }
 
     fn output(&mut self) -> &mut Vec<u8> {
+        let len = self.output.len();
+        self.debt.settle(len);
+        if !self.uploads.is_empty() {
+            self.uploads.send(self.peer.max_frame_size, &mut self.output);
+            if self.output.len() > len {
+                self.idle = 0;
+                self.debt.settle(self.output.len());
+            }
+        }
         &mut self.output
     }
 }

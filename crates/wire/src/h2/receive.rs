@@ -2,6 +2,7 @@
 
 use super::frame::{self, Head};
 use super::{Connection, Stream};
+use crate::limits;
 use crate::{Error, Event, FailureKind, Token};
 
 /// Where in the byte stream the connection is.
@@ -59,6 +60,9 @@ impl Connection {
         loop {
             if let Some(data) = self.input.data.take() {
                 rest = self.pass_on(data, rest, sink);
+            }
+            if !self.debt.add(self.output.len()) {
+                return error(frame::ENHANCE_YOUR_CALM, "the peer asks for more answers than it reads");
             }
             if rest.is_empty() {
                 return Ok(());
@@ -121,6 +125,9 @@ impl Connection {
     }
 
     fn apply(&mut self, head: Head, payload: &[u8], sink: &mut impl FnMut(Event<'_>)) -> Result<(), Error> {
+        if head.kind != frame::DATA {
+            self.count_idle(head)?;
+        }
         match head.kind {
             frame::DATA => {
                 let content = unpad(head, payload)?;
@@ -137,6 +144,7 @@ impl Connection {
                 self.check_stream(head)?;
                 self.uploads.remove(head.stream);
                 if let Some(stream) = self.streams.remove(head.stream.into()) {
+                    self.idle = 0;
                     let kind = match code {
                         frame::REFUSED_STREAM => FailureKind::Refused,
                         code => FailureKind::Reset(code.into()),
@@ -162,12 +170,26 @@ impl Connection {
         }
     }
 
+    /// Adds a frame to those since the last one that told something of a response.
+    fn count_idle(&mut self, head: Head) -> Result<(), Error> {
+        self.idle += frame::HEAD_LEN + head.len;
+        if self.idle > limits::IDLE {
+            return error(frame::ENHANCE_YOUR_CALM, "1 MB of frames tells nothing of any response");
+        }
+        Ok(())
+    }
+
     /// Accounts for a DATA frame, whose content of `content` bytes is to come next.
     fn begin_data(&mut self, head: Head, content: usize, sink: &mut impl FnMut(Event<'_>)) -> Result<(), Error> {
         self.check_stream(head)?;
         // Padding counts as well, and so does what comes for a closed stream.
         let len = head.len as u32;
         let end_stream = head.has(frame::END_STREAM);
+        if content > 0 {
+            self.idle = 0;
+        } else {
+            self.count_idle(head)?;
+        }
         self.received += len;
         if self.received > self.options.connection_window {
             return error(frame::FLOW_CONTROL_ERROR, "DATA exceeds the connection's window");
@@ -177,20 +199,20 @@ impl Connection {
             self.received = 0;
         }
         let mut token = None;
-        match self.streams.get_mut(head.stream.into()) {
-            Some(stream) if !stream.has_head => self.malformed(head.stream, sink),
-            Some(stream) => {
+        if let Some(stream) = self.streams.get_mut(head.stream.into()) {
+            stream.received += len;
+            if stream.received > self.options.stream_window {
+                return error(frame::FLOW_CONTROL_ERROR, "DATA exceeds the stream's window");
+            }
+            if stream.has_head && stream.left.take(content as u64) {
                 token = Some(stream.token);
-                stream.received += len;
-                if stream.received > self.options.stream_window {
-                    return error(frame::FLOW_CONTROL_ERROR, "DATA exceeds the stream's window");
-                }
                 if !end_stream && stream.received > self.options.stream_window / 2 {
                     frame::number(frame::WINDOW_UPDATE, head.stream, stream.received, &mut self.output);
                     stream.received = 0;
                 }
+            } else {
+                self.malformed(head.stream, frame::PROTOCOL_ERROR, sink);
             }
-            None => {}
         }
         self.input.data = Some(Data { stream: head.stream, token, left: content, end_stream });
         Ok(())
@@ -224,6 +246,9 @@ impl Connection {
         }
         let end_stream = head.has(frame::END_STREAM);
         if head.has(frame::END_HEADERS) {
+            if block.len() > BLOCK_LIMIT {
+                return too_long();
+            }
             return self.field_section(head.stream, end_stream, block, sink);
         }
         let cost = frame::HEAD_LEN + block.len();
@@ -238,7 +263,7 @@ impl Connection {
         block.bytes.extend_from_slice(payload);
         block.cost += frame::HEAD_LEN + payload.len();
         if block.cost > BLOCK_LIMIT {
-            return error(frame::ENHANCE_YOUR_CALM, "a header block is longer than 256 kB");
+            return too_long();
         }
         if head.has(frame::END_HEADERS) {
             return self.field_section(block.stream, block.end_stream, &block.bytes, sink);
@@ -278,7 +303,7 @@ impl Connection {
             Some(_) => !stream.has_head,
         };
         if section.malformed || !fits {
-            self.malformed(id, sink);
+            self.malformed(id, frame::PROTOCOL_ERROR, sink);
             return Ok(());
         }
         if let Some(status) = section.status
@@ -286,6 +311,8 @@ impl Connection {
         {
             let Stream { token, .. } = *stream;
             stream.has_head = true;
+            stream.left = section.content(stream.is_head);
+            self.idle = 0;
             let header_bytes = block.len() as u32;
             sink(Event::Head { token, status, header_bytes, decoded_bytes: section.decoded_bytes });
         }
@@ -298,8 +325,11 @@ impl Connection {
     /// The peer has ended a stream.
     fn complete(&mut self, id: u32, sink: &mut impl FnMut(Event<'_>)) {
         if let Some(stream) = self.streams.remove(id.into()) {
+            if !stream.left.may_end() {
+                return self.fail(id, stream.token, frame::PROTOCOL_ERROR, sink);
+            }
             // It does not want the rest of the request; RFC 9113 section 8.1.
-            if self.uploads.remove(id) {
+            if !self.uploads.is_empty() && self.uploads.remove(id) {
                 frame::number(frame::RST_STREAM, id, frame::NO_ERROR, &mut self.output);
             }
             sink(Event::Done { token: stream.token });
@@ -307,11 +337,15 @@ impl Connection {
     }
 
     /// A stream error (RFC 9113 section 5.4.2).
-    fn malformed(&mut self, id: u32, sink: &mut impl FnMut(Event<'_>)) {
+    fn malformed(&mut self, id: u32, code: u32, sink: &mut impl FnMut(Event<'_>)) {
         if let Some(stream) = self.streams.remove(id.into()) {
-            self.reset(id, frame::PROTOCOL_ERROR);
-            sink(Event::Failed { token: stream.token, kind: FailureKind::Malformed });
+            self.fail(id, stream.token, code, sink);
         }
+    }
+
+    fn fail(&mut self, id: u32, token: Token, code: u32, sink: &mut impl FnMut(Event<'_>)) {
+        self.reset(id, code);
+        sink(Event::Failed { token, kind: FailureKind::Malformed });
     }
 
     fn settings(&mut self, head: Head, payload: &[u8]) -> Result<(), Error> {
@@ -330,7 +364,6 @@ impl Connection {
             self.setting(u16::from_be_bytes([a, b]), u32::from_be_bytes(value))?;
         }
         frame::head(0, frame::SETTINGS, frame::ACK, 0, &mut self.output);
-        self.uploads.send(self.peer.max_frame_size, &mut self.output);
         Ok(())
     }
 
@@ -394,14 +427,9 @@ impl Connection {
             self.check_stream(head)?;
             let code = if increment == 0 { frame::PROTOCOL_ERROR } else { frame::FLOW_CONTROL_ERROR };
             if increment == 0 || self.uploads.enlarge_stream(head.stream, increment).is_err() {
-                if let Some(stream) = self.streams.remove(head.stream.into()) {
-                    self.reset(head.stream, code);
-                    sink(Event::Failed { token: stream.token, kind: FailureKind::Malformed });
-                }
-                return Ok(());
+                self.malformed(head.stream, code, sink);
             }
         }
-        self.uploads.send(self.peer.max_frame_size, &mut self.output);
         Ok(())
     }
 
@@ -413,6 +441,10 @@ impl Connection {
             error(frame::PROTOCOL_ERROR, "a frame belongs to a stream that was never opened")
         }
     }
+}
+
+fn too_long() -> Result<(), Error> {
+    error(frame::ENHANCE_YOUR_CALM, "a header block is longer than 256 kB")
 }
 
 /// Whether a frame's payload is passed on as it comes. Padded DATA is rare: it is collected like other frames.

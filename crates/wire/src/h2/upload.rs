@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 
 use super::frame;
+use crate::limits::UPLOAD_ROOM;
 
 /// What is still to be sent of the bodies, and how much the peer lets us send.
 #[derive(Debug)]
@@ -34,6 +35,10 @@ impl Uploads {
     /// Adds a body that is not empty.
     pub(super) fn push(&mut self, stream: u32, window: u32, body: Bytes) {
         self.queue.push_back(Upload { stream, window: window.into(), body });
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
     }
 
     /// Forgets a stream; whether something of it was left to send.
@@ -66,11 +71,12 @@ impl Uploads {
         self.queue.iter_mut().try_for_each(|upload| enlarge(&mut upload.window, difference))
     }
 
-    /// Writes as much as the windows allow, in frames of at most `max_frame` bytes.
+    /// Writes as much as the windows and the room in `out` allow, in frames of at most `max_frame` bytes.
     pub(super) fn send(&mut self, max_frame: u32, out: &mut Vec<u8>) {
         let connection = &mut self.window;
+        let max_frame = max_frame.min(UPLOAD_ROOM as u32);
         self.queue.retain_mut(|upload| {
-            while upload.window > 0 && *connection > 0 {
+            while upload.window > 0 && *connection > 0 && out.len() < UPLOAD_ROOM {
                 let allowed = upload.window.min(*connection).min(max_frame.into()) as usize;
                 let piece = upload.body.split_to(upload.body.len().min(allowed));
                 let ends = upload.body.is_empty();

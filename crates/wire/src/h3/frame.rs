@@ -3,11 +3,11 @@
 use crate::Error;
 
 pub(super) const DATA: u64 = 0x0;
-pub(super) const HEADERS: u64 = 0x1;
+pub(crate) const HEADERS: u64 = 0x1;
 pub(super) const CANCEL_PUSH: u64 = 0x3;
-pub(super) const SETTINGS: u64 = 0x4;
+pub(crate) const SETTINGS: u64 = 0x4;
 pub(super) const PUSH_PROMISE: u64 = 0x5;
-pub(super) const GOAWAY: u64 = 0x7;
+pub(crate) const GOAWAY: u64 = 0x7;
 pub(super) const MAX_PUSH_ID: u64 = 0xd;
 /// Types of HTTP/2 frames that HTTP/3 must not have (RFC 9114 section 7.2.8).
 pub(super) const RESERVED: [u64; 4] = [0x2, 0x6, 0x8, 0x9];
@@ -29,10 +29,10 @@ pub(super) fn error<T>(code: u64, reason: &'static str) -> Result<T, Error> {
 }
 
 /// Largest payload of a frame that is collected before it is used, in bytes.
-const COLLECT_LIMIT: u64 = 256 << 10;
+pub(super) const COLLECT_LIMIT: u64 = 256 << 10;
 
 /// Takes a variable-length integer from the front of `bytes`, if it is complete.
-pub(super) fn varint(bytes: &mut &[u8]) -> Option<u64> {
+pub(crate) fn varint(bytes: &mut &[u8]) -> Option<u64> {
     let (&first, after) = bytes.split_first()?;
     let (more, rest) = after.split_at_checked((1 << (first >> 6)) - 1)?;
     *bytes = rest;
@@ -51,9 +51,14 @@ pub(super) fn put_varint(value: u64, out: &mut Vec<u8>) {
 
 /// Appends a frame.
 pub(super) fn put(kind: u64, payload: &[u8], out: &mut Vec<u8>) {
-    put_varint(kind, out);
-    put_varint(payload.len() as u64, out);
+    put_head(kind, payload.len(), out);
     out.extend_from_slice(payload);
+}
+
+/// Appends type and length of a frame.
+pub(super) fn put_head(kind: u64, len: usize, out: &mut Vec<u8>) {
+    put_varint(kind, out);
+    put_varint(len as u64, out);
 }
 
 /// Cuts the bytes of one stream into frames.
@@ -77,8 +82,8 @@ enum Place {
 /// What comes next on a stream.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Piece<'a> {
-    /// A frame of this type begins.
-    Begin(u64),
+    /// A frame of this type begins, whose payload has so many bytes.
+    Begin(u64, u64),
     /// Some of the payload of a DATA frame.
     Data(&'a [u8]),
     /// The payload of a frame of this type: one that is neither DATA nor unknown.
@@ -102,7 +107,7 @@ impl Frames {
                         return error(EXCESSIVE_LOAD, "a frame that is not DATA is longer than 256 kB");
                     }
                     self.place = Place::Payload(kind, len);
-                    return Ok(Some(Piece::Begin(kind)));
+                    return Ok(Some(Piece::Begin(kind, len)));
                 }
                 Place::Payload(kind, left) if is_collected(kind) => {
                     let (part, rest) = bytes.split_at((left as usize).min(bytes.len()));
@@ -221,14 +226,14 @@ mod tests {
             for mut bytes in stream.chunks(size) {
                 while let Some(piece) = frames.next(&mut bytes).unwrap() {
                     match piece {
-                        Piece::Begin(kind) => begun.push(kind),
+                        Piece::Begin(kind, len) => begun.push((kind, len)),
                         Piece::Data(bytes) => data.extend_from_slice(bytes),
                         Piece::Whole(kind, payload) => whole.push((kind, payload.to_vec())),
                     }
                 }
             }
             assert!(frames.is_between());
-            assert_eq!(begun, [HEADERS, 0x21, DATA, DATA, GOAWAY]);
+            assert_eq!(begun, [(HEADERS, 7), (0x21, 6), (DATA, 0), (DATA, 4), (GOAWAY, 0)]);
             assert_eq!(data, b"data");
             assert_eq!(whole, [(HEADERS, b"section".to_vec()), (GOAWAY, Vec::new())]);
         }

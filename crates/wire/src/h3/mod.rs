@@ -7,12 +7,16 @@
 //! ```
 //!
 //! Neither side uses QPACK's dynamic table, so no stream waits for another one. What it leaves out on purpose: server
-//! push is refused, and of the rules for header fields it checks only those of pseudo-header fields.
+//! push is refused, and of the rules for header fields it checks only those of pseudo-header fields and content-length.
 
-mod frame;
+pub(crate) mod frame;
 mod peer;
 
+use bytes::Bytes;
+
 use crate::fields::qpack;
+use crate::length::ContentLeft;
+use crate::limits;
 use crate::streams::Streams;
 use crate::{Error, Event, FailureKind, Request, Token};
 use frame::{Frames, Piece, error};
@@ -28,19 +32,22 @@ pub struct Options {
 /// A request, encoded once.
 #[derive(Clone, Debug)]
 pub struct Prepared {
-    frames: Vec<u8>,
+    /// HEADERS, and the beginning of the DATA frame that holds the body.
+    head: Vec<u8>,
+    body: Bytes,
+    is_head: bool,
 }
 
 impl From<&Request> for Prepared {
     fn from(request: &Request) -> Self {
         let mut section = Vec::new();
         qpack::encode(request, &mut section);
-        let mut frames = Vec::new();
-        frame::put(frame::HEADERS, &section, &mut frames);
+        let mut head = Vec::new();
+        frame::put(frame::HEADERS, &section, &mut head);
         if !request.body.is_empty() {
-            frame::put(frame::DATA, &request.body, &mut frames);
+            frame::put_head(frame::DATA, request.body.len(), &mut head);
         }
-        Self { frames }
+        Self { head, body: request.body.clone(), is_head: request.method == "HEAD" }
     }
 }
 
@@ -51,13 +58,18 @@ pub struct Connection {
     decoder: qpack::Decoder,
     peer: PeerStreams,
     is_draining: bool,
+    /// Bytes received since some told something of a response.
+    idle: usize,
 }
 
 /// A request in flight.
 #[derive(Debug, Default)]
 struct Stream {
     token: Token,
+    /// Whether the request's method is HEAD.
+    is_head: bool,
     stage: Stage,
+    left: ContentLeft,
     frames: Frames,
 }
 
@@ -78,6 +90,7 @@ impl Connection {
             decoder: qpack::Decoder::new(options.fields),
             peer: PeerStreams::default(),
             is_draining: false,
+            idle: 0,
         }
     }
 
@@ -89,11 +102,12 @@ impl Connection {
         bytes
     }
 
-    /// Starts a request on a new bidirectional stream: appends HEADERS and DATA frames to `out`, which the driver sends
-    /// on that stream, and then ends its sending side.
-    pub fn start(&mut self, stream: u64, token: Token, request: &Prepared, out: &mut Vec<u8>) {
-        self.streams.insert(stream, Stream { token, ..Stream::default() });
-        out.extend_from_slice(&request.frames);
+    /// Starts a request on a new bidirectional stream: appends its head to `out` and returns its body, which is shared
+    /// by all requests made from `request`, or empty. The driver sends both on that stream and ends its sending side.
+    pub fn start(&mut self, stream: u64, token: Token, request: &Prepared, out: &mut Vec<u8>) -> Bytes {
+        self.streams.insert(stream, Stream { token, is_head: request.is_head, ..Stream::default() });
+        out.extend_from_slice(&request.head);
+        request.body.clone()
     }
 
     /// Takes the next bytes of a stream, in order; `fin` says that the peer ended the stream after them. For request
@@ -109,6 +123,7 @@ impl Connection {
         fin: bool,
         sink: &mut impl FnMut(Event<'_>),
     ) -> Result<(), Error> {
+        self.idle += bytes.len();
         // The low bits tell who opened the stream, and whether it has one direction (RFC 9000 section 2.1).
         let result = match stream & 3 {
             0 => self.receive_response(stream, bytes, fin, sink),
@@ -123,7 +138,10 @@ impl Connection {
             }
             _ => error(frame::STREAM_CREATION_ERROR, "a server opens a bidirectional stream"),
         };
-        self.check(result, sink)
+        // Each request in flight may be collecting a frame.
+        let too_much = self.idle > limits::IDLE + self.streams.len() * frame::COLLECT_LIMIT as usize;
+        let calm = if too_much { error(frame::EXCESSIVE_LOAD, "1 MB tells nothing of any response") } else { Ok(()) };
+        self.check(result.and(calm), sink)
     }
 
     /// The peer reset the sending side of a stream (RESET_STREAM). A STOP_SENDING is not reported here: the driver
@@ -170,15 +188,21 @@ impl Connection {
         sink: &mut impl FnMut(Event<'_>),
     ) -> Result<(), Error> {
         // What comes for a request that was given up is of no interest.
-        let Some(Stream { token, stage, frames }) = self.streams.get_mut(id) else {
+        let Some(Stream { token, is_head, stage, left, frames }) = self.streams.get_mut(id) else {
             return Ok(());
         };
         let token = *token;
         let mut malformed = false;
         while !malformed && let Some(piece) = frames.next(&mut bytes)? {
             match piece {
-                Piece::Begin(kind) => admit(kind, *stage)?,
-                Piece::Data(bytes) => sink(Event::Data { token, bytes }),
+                Piece::Begin(kind, len) => {
+                    admit(kind, *stage)?;
+                    malformed = kind == frame::DATA && !left.take(len);
+                }
+                Piece::Data(bytes) => {
+                    self.idle = 0;
+                    sink(Event::Data { token, bytes });
+                }
                 Piece::Whole(_, block) => {
                     let section = self
                         .decoder
@@ -193,6 +217,8 @@ impl Connection {
                         (Stage::Nothing, Some(100 | 102..=199)) => {}
                         (Stage::Nothing, Some(status @ 200..)) => {
                             *stage = Stage::Head;
+                            *left = section.content(*is_head);
+                            self.idle = 0;
                             let header_bytes = block.len() as u32;
                             sink(Event::Head { token, status, header_bytes, decoded_bytes: section.decoded_bytes });
                         }
@@ -205,7 +231,7 @@ impl Connection {
         if fin && !malformed && !frames.is_between() {
             return error(frame::FRAME_ERROR, "a stream ends in the middle of a frame");
         }
-        malformed |= fin && *stage == Stage::Nothing;
+        malformed |= fin && (*stage == Stage::Nothing || !left.may_end());
         if malformed {
             self.streams.remove(id);
             sink(Event::Failed { token, kind: FailureKind::Malformed });

@@ -109,7 +109,7 @@ impl Control {
     fn receive(&mut self, mut bytes: &[u8], goaway: &mut impl FnMut(u64)) -> Result<(), Error> {
         while let Some(piece) = self.frames.next(&mut bytes)? {
             match piece {
-                Piece::Begin(kind) => {
+                Piece::Begin(kind, _) => {
                     if !self.has_settings && kind != frame::SETTINGS {
                         return error(frame::MISSING_SETTINGS, "the control stream does not begin with SETTINGS");
                     }
@@ -149,15 +149,16 @@ fn admit(kind: u64, has_settings: bool) -> Result<(), Error> {
 
 /// Checks the form of SETTINGS. None of them concerns a client that sends no large header and uses no dynamic table.
 fn check_settings(mut payload: &[u8]) -> Result<(), Error> {
-    let mut seen = Vec::new();
+    let mut names = Vec::new();
     while !payload.is_empty() {
         let (Some(name), Some(_)) = (varint(&mut payload), varint(&mut payload)) else {
             return error(frame::FRAME_ERROR, "a SETTINGS frame ends in the middle of a setting");
         };
-        if RESERVED_SETTINGS.contains(&name) || seen.contains(&name) {
-            return error(frame::SETTINGS_ERROR, "a setting of HTTP/2, or one that comes twice");
-        }
-        seen.push(name);
+        names.push(name);
+    }
+    names.sort_unstable();
+    if names.iter().any(|name| RESERVED_SETTINGS.contains(name)) || names.windows(2).any(|two| two[0] == two[1]) {
+        return error(frame::SETTINGS_ERROR, "a setting of HTTP/2, or one that comes twice");
     }
     Ok(())
 }

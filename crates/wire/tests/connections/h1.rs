@@ -48,6 +48,32 @@ fn requests_are_written_as_the_rfc_wants() {
     assert_eq!((connection.in_flight(), connection.capacity()), (3, 1));
 }
 
+/// Bodies of any size share the memory of their request, and the output stays small.
+#[test]
+fn large_bodies_are_sent_piece_by_piece() {
+    let body: Vec<u8> = (0..3 << 20).map(|at: u32| (at % 251) as u8).collect();
+    let large = Prepared::from(&request("PUT", "/", &body));
+    let small = Prepared::from(&request("GET", "/", b""));
+    let mut connection = Connection::new(options());
+    for (token, prepared) in [&large, &small, &large, &small].into_iter().enumerate() {
+        assert!(connection.capacity() > 0);
+        connection.start(token as u32, prepared);
+    }
+    let mut sent = Vec::new();
+    while !connection.output().is_empty() {
+        let output = connection.output();
+        assert!(output.len() < 200_000);
+        let taken = output.len().div_ceil(2);
+        sent.extend(output.drain(..taken));
+    }
+    let put = format!("PUT / HTTP/1.1\r\nhost: origin\r\nuser-agent: fairlane\r\ncontent-length: {}\r\n\r\n", 3 << 20);
+    let get = "GET / HTTP/1.1\r\nhost: origin\r\nuser-agent: fairlane\r\n\r\n";
+    let expected = [put.as_bytes(), &body, get.as_bytes()].concat();
+    assert!(sent == expected.repeat(2));
+    let (seen, _, _) = feed(&mut connection, OK.repeat(4).as_bytes(), &[1000]);
+    assert_eq!(seen.len(), 12);
+}
+
 #[test]
 fn without_keep_alive_a_connection_serves_one_request() {
     let mut connection = Connection::new(Options { keep_alive: false, ..options() });

@@ -9,7 +9,7 @@ pub const HEADERS: u8 = 1;
 pub const RST_STREAM: u8 = 3;
 pub const SETTINGS: u8 = 4;
 const PUSH_PROMISE: u8 = 5;
-const PING: u8 = 6;
+pub const PING: u8 = 6;
 const GOAWAY: u8 = 7;
 pub const WINDOW_UPDATE: u8 = 8;
 pub const CONTINUATION: u8 = 9;
@@ -312,6 +312,69 @@ fn a_malformed_response_fails_alone() {
         let expected = [vec![Seen::Failed(0, FailureKind::Malformed)], response(1, 200, "")].concat();
         assert_eq!((seen, output, result), (expected, number(RST_STREAM, 1, 1), Ok(())), "{frames:?}");
     }
+}
+
+#[test]
+fn content_is_as_long_as_its_head_says() {
+    // Plain and in Huffman code, once or twice; none at all.
+    let five = b"\x88\x0f\x0d\x015";
+    let coded = b"\x88\x00\x8a\x21\xea\x49\x6a\x4a\xd4\x16\xa9\x93\x3f\x81\x6f";
+    let twice = b"\x88\x0f\x0d\x015\x0f\x0d\x045, 5";
+    for (block, content, is_right) in [
+        (&five[..], &["hello"][..], true),
+        (five, &["hel", "", "lo"], true),
+        (five, &["hell"], false),
+        (five, &["hel", "lo!"], false),
+        (five, &[""], false),
+        (coded, &["hello"], true),
+        (coded, &["hell"], false),
+        (twice, &["hello"], true),
+        (b"\x88\x0f\x0d\x015\x0f\x0d\x016", &["hello"], false),
+        (b"\x88\x0f\x0d\x02-5", &["hello"], false),
+        (b"\x88\x0f\x0d\x00", &[""], false),
+        (b"\x88\x0f\x0d\x010", &[""], true),
+        (b"\x88", &["hello"], true),
+        // 204 and 304 have no content.
+        (b"\x89\x0f\x0d\x015", &[""], true),
+        (b"\x8b\x0f\x0d\x015", &[""], true),
+        (b"\x8b\x0f\x0d\x015", &["hello"], false),
+    ] {
+        let mut frames = vec![frame(HEADERS, END_HEADERS, 1, block)];
+        for (at, piece) in content.iter().enumerate() {
+            let flags = if at + 1 == content.len() { END_STREAM } else { 0 };
+            frames.push(frame(DATA, flags, 1, piece.as_bytes()));
+        }
+        let (seen, output, result) = outcome(&frames);
+        assert_eq!(result, Ok(()));
+        if is_right {
+            assert_eq!((seen.last(), output), (Some(&Seen::Done(0)), Vec::new()), "{frames:?}");
+        } else {
+            let expected = (Some(&Seen::Failed(0, FailureKind::Malformed)), number(RST_STREAM, 1, 1));
+            assert_eq!((seen.last(), output), expected, "{frames:?}");
+        }
+    }
+    // What ends with its head or with trailers.
+    let short = [frame(HEADERS, END_HEADERS | END_STREAM, 1, five)];
+    assert_eq!(outcome(&short).0, [Seen::Head(0, 200), Seen::Failed(0, FailureKind::Malformed)]);
+    let trailers = frame(HEADERS, END_HEADERS | END_STREAM, 1, b"\x00\x01a\x01b");
+    let short = [frame(HEADERS, END_HEADERS, 1, five), frame(DATA, 0, 1, b"hell"), trailers];
+    assert_eq!(outcome(&short).0.last(), Some(&Seen::Failed(0, FailureKind::Malformed)));
+    let interim = frame(HEADERS, END_HEADERS, 1, b"\x08\x03103\x0f\x0d\x015");
+    assert_eq!(good(&[interim, headers(1, 0), frame(DATA, END_STREAM, 1, b"hi")]), response(0, 200, "hi"));
+}
+
+#[test]
+fn a_response_to_head_has_a_length_but_no_content() {
+    let make = || {
+        let mut connection = Connection::new(Options::default());
+        connection.start(0, &Prepared::from(&request("HEAD", "/", b"")));
+        connection
+    };
+    let five = |flags| frame(HEADERS, END_HEADERS | flags, 1, b"\x88\x0f\x0d\x015");
+    let whole = [settings(&[]), five(END_STREAM)].concat();
+    assert_eq!(feed_every_way(make, &whole).0, response(0, 200, ""));
+    let content = [settings(&[]), five(0), frame(DATA, END_STREAM, 1, b"hello")].concat();
+    assert_eq!(feed_every_way(make, &content).0, [Seen::Head(0, 200), Seen::Failed(0, FailureKind::Malformed)]);
 }
 
 #[test]

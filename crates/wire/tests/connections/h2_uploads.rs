@@ -81,6 +81,29 @@ fn a_large_body_waits_for_both_windows() {
     assert_eq!(sent, body(100_000));
 }
 
+/// Bodies of any size share the memory of their request, and the output stays small however large the windows are.
+#[test]
+fn large_bodies_are_sent_piece_by_piece() {
+    let mut connection = connected(&[(4, (1 << 31) - 1), (5, (1 << 24) - 1)]);
+    connection.receive(&number(WINDOW_UPDATE, 0, 1 << 30), &mut |_| {}).unwrap();
+    let prepared = Prepared::from(&request("POST", "/", &body(10 << 20)));
+    for token in 0..30 {
+        connection.start(token, &prepared);
+    }
+    let mut sent = vec![0; 60];
+    loop {
+        assert!(connection.output().len() < 200_000);
+        let frames = frames(connection.output());
+        if frames.is_empty() {
+            break;
+        }
+        for (kind, _, stream, payload) in frames {
+            sent[stream as usize] += if kind == DATA { payload.len() } else { 0 };
+        }
+    }
+    assert!((0..60).all(|stream| sent[stream] == if stream % 2 == 1 { 10 << 20 } else { 0 }));
+}
+
 #[test]
 fn bodies_share_the_window_of_the_connection() {
     let mut connection = connected(&[(4, 1 << 20), (5, 100_000)]);

@@ -78,7 +78,8 @@ fn bad(stream: u64, bytes: &[u8], fin: bool, code: u64) {
 fn a_request_is_headers_and_data() {
     let mut connection = Connection::new(Options::default());
     let mut out = Vec::new();
-    connection.start(0, 0, &Prepared::from(&request("POST", "/", b"body")), &mut out);
+    let body = connection.start(0, 0, &Prepared::from(&request("POST", "/", b"body")), &mut out);
+    out.extend_from_slice(&body);
     let (section, data) = out.split_at(2 + usize::from(out[1]));
     assert_eq!((section[0], data), (HEADERS, &frame(DATA, b"body")[..]));
     let fields = qpack::decode_stateless(&mut &section[2..], u64::MAX).unwrap().fields;
@@ -133,6 +134,36 @@ fn a_malformed_response_fails_alone() {
         let seen = good(0, &frames, fin);
         assert_eq!(seen.last(), Some(&Seen::Failed(0, FailureKind::Malformed)), "{frames:x?}");
     }
+}
+
+#[test]
+fn content_is_as_long_as_its_head_says() {
+    let five = frame(HEADERS, b"\0\0\xd9\x54\x015");
+    let not_modified = frame(HEADERS, b"\0\0\xda\x54\x015");
+    let trailers = frame(HEADERS, b"\0\0\x21a\x01b");
+    for (frames, is_right) in [
+        (vec![five.clone(), frame(DATA, b"hello")], true),
+        (vec![five.clone(), frame(DATA, b"hel"), frame(GREASE, b"x"), frame(DATA, b"lo"), trailers.clone()], true),
+        (vec![five.clone(), frame(DATA, b"hell")], false),
+        (vec![five.clone(), frame(DATA, b"hell"), trailers], false),
+        (vec![five.clone(), frame(DATA, b"hel"), frame(DATA, b"lo!")], false),
+        (vec![five], false),
+        (vec![frame(HEADERS, b"\0\0\xd9\xc4")], true),
+        (vec![frame(HEADERS, b"\0\0\xd9\xc4"), frame(DATA, b"x")], false),
+        (vec![frame(HEADERS, b"\0\0\xd9\x54\x01x"), frame(DATA, b"x")], false),
+        (vec![not_modified.clone()], true),
+        (vec![not_modified, frame(DATA, b"hello")], false),
+    ] {
+        let seen = good(0, &frames, true);
+        let expected = if is_right { Seen::Done(0) } else { Seen::Failed(0, FailureKind::Malformed) };
+        assert_eq!(seen.last(), Some(&expected), "{frames:x?}");
+    }
+    let mut connection = Connection::new(Options::default());
+    connection.start(0, 0, &Prepared::from(&request("HEAD", "/", b"")), &mut Vec::new());
+    let mut seen = Vec::new();
+    let head = frame(HEADERS, b"\0\0\xd9\x54\x015");
+    connection.receive(0, &head, true, &mut |event| record(&mut seen, event)).unwrap();
+    assert_eq!(seen, response(0, 200, ""));
 }
 
 #[test]
