@@ -2,6 +2,7 @@ use std::io::{Write as _, stderr};
 use std::process::ExitCode;
 
 use experiment::Error;
+use load::LoadError;
 
 /// Why a command did not do what was asked, with the exit code that scripts rely on.
 #[derive(Debug)]
@@ -38,6 +39,25 @@ impl From<Error> for Failure {
                 Failure::Usage(error.to_string())
             }
             Error::Write { .. } | Error::Start { .. } | Error::Preflight { .. } => Failure::Machine(error.to_string()),
+        }
+    }
+}
+
+impl From<LoadError> for Failure {
+    fn from(error: LoadError) -> Failure {
+        match error {
+            LoadError::Plan(_)
+            | LoadError::File { .. }
+            | LoadError::Certificates { .. }
+            | LoadError::Key { .. }
+            | LoadError::Source { .. }
+            | LoadError::Descriptors { .. } => Failure::Usage(error.to_string()),
+            LoadError::Resolve { .. }
+            | LoadError::NoRoots(_)
+            | LoadError::TlsSetup(_)
+            | LoadError::Connect { .. }
+            | LoadError::WrongProtocol { .. }
+            | LoadError::Machine(_) => Failure::Machine(error.to_string()),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use load::get::{self, Exchange, Listener, Note};
-use load::{Amount, LoadError, Model, Plan, Planned, Target, Verification};
+use load::{Amount, Model, Plan, Planned, Target, Verification};
 use measure::Protocol;
 use measure::units::parse_duration;
 use serde_json::json;
@@ -77,7 +77,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
         notes: args.json.then(Vec::new),
         body: Body::new(args.output.as_deref(), args.json)?,
     };
-    let exchanges = get::get(&plan, &mut show).map_err(failure)?;
+    let exchanges = get::get(&plan, &mut show)?;
     if let Some(failure) = show.body.failure {
         return Err(failure);
     }
@@ -167,7 +167,7 @@ impl Body {
 }
 
 fn plan(args: &Args) -> Result<Plan, Failure> {
-    let target = Target::parse(&args.url, args.connect_to.as_deref()).map_err(failure)?;
+    let target = Target::parse(&args.url, args.connect_to.as_deref())?;
     let protocol = args.protocol.unwrap_or_else(|| Plan::default_protocol(&target));
     let default_method = if args.data.is_empty() { "GET" } else { "POST" };
     let request = Planned {
@@ -186,13 +186,6 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
         None => Verification::Roots,
     };
     Ok(plan)
-}
-
-fn failure(error: LoadError) -> Failure {
-    match error {
-        LoadError::Plan(_) | LoadError::Certificates { .. } => Failure::Usage(error.to_string()),
-        _ => Failure::Machine(error.to_string()),
-    }
 }
 
 fn parse_field(text: &str) -> Result<(String, String), String> {

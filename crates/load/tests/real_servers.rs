@@ -1,13 +1,14 @@
-//! The engine against nginx and Caddy: what the client counts is what the server logged.
+//! The engine against independent servers: what the client counts is what the server logged.
 
 mod connections;
+mod models;
 mod servers;
 
 use std::time::Duration;
 
 use load::{Amount, LoadError, Model, Plan, Verification};
 use measure::{LoadSummary, Protocol};
-use servers::{OBJECTS, Server, run};
+use servers::{Node, OBJECTS, Server, run};
 
 /// Every request succeeded, and the server logged each.
 fn assert_all_succeeded(server: &Server, summary: &LoadSummary, requests: u64) {
@@ -73,6 +74,39 @@ fn counts_agree_with_caddy() {
         let quic = summary.quic.clone().unwrap_or_default();
         assert_eq!(quic.sent_packets > 0, protocol == Protocol::H3);
     }
+}
+
+/// 500 requests, once with one in flight, and once with several on each of several connections.
+fn assert_counts_agree(server: impl Fn() -> Option<Server>, protocols: &[Protocol]) {
+    for &protocol in protocols {
+        for (connections, streams) in [(1, 1), (4, if protocol.multiplexes() { 25 } else { 1 })] {
+            let Some(server) = server() else { return };
+            let plan = Plan { connections, streams, ..server.plan(protocol, "/small", Amount::Requests(500)) };
+            let summary = run(&plan).unwrap();
+            assert_all_succeeded(&server, &summary, 500);
+            assert_eq!(summary.traffic.data_bytes, 500 * 100, "{protocol}");
+            if protocol.is_encrypted() {
+                assert_tls(&summary, "cacert");
+            }
+        }
+    }
+}
+
+#[test]
+fn counts_agree_with_h2o() {
+    assert_counts_agree(Server::h2o, &[Protocol::H1c, Protocol::H1, Protocol::H2c, Protocol::H2]);
+}
+
+#[test]
+fn counts_agree_with_nghttpd() {
+    assert_counts_agree(|| Server::nghttpd(false), &[Protocol::H2c]);
+    assert_counts_agree(|| Server::nghttpd(true), &[Protocol::H2]);
+}
+
+#[test]
+fn counts_agree_with_node() {
+    assert_counts_agree(|| Server::node(Node::Http1), &[Protocol::H1c, Protocol::H1]);
+    assert_counts_agree(|| Server::node(Node::Http2), &[Protocol::H2c, Protocol::H1, Protocol::H2]);
 }
 
 #[test]

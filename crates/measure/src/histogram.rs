@@ -13,20 +13,20 @@ const HIGHEST_US: u64 = 3_600_000_000;
 
 impl Default for Histogram {
     fn default() -> Self {
-        let inner = hdrhistogram::Histogram::new_with_bounds(1, HIGHEST_US, 3);
-        Histogram(inner.expect("the bounds are constants within HdrHistogram's range"))
+        // It grows with the values: what stays small costs little memory.
+        Histogram(hdrhistogram::Histogram::new(3).expect("three digits are within HdrHistogram's range"))
     }
 }
 
 impl Histogram {
     /// Counts one value in microseconds; values outside the range count at its edge.
     pub fn record_us(&mut self, value_us: u64) {
-        self.0.saturating_record(value_us.max(1));
+        self.0.record(value_us.clamp(1, HIGHEST_US)).expect("the histogram grows with its values");
     }
 
     /// Adds every value of `other`.
     pub fn merge(&mut self, other: &Histogram) {
-        self.0.add(&other.0).expect("both histograms have the same bounds");
+        self.0.add(&other.0).expect("the histogram grows with its values");
     }
 
     /// How many values were counted.
@@ -131,7 +131,9 @@ impl TryFrom<Packed> for Histogram {
 
     fn try_from(packed: Packed) -> Result<Histogram, String> {
         let bytes = STANDARD.decode(packed.0).map_err(|error| error.to_string())?;
-        let inner = HdrDeserializer::new().deserialize(&mut bytes.as_slice()).map_err(|error| error.to_string())?;
+        let mut inner: hdrhistogram::Histogram<u64> =
+            HdrDeserializer::new().deserialize(&mut bytes.as_slice()).map_err(|error| error.to_string())?;
+        inner.auto(true);
         Ok(Histogram(inner))
     }
 }
@@ -171,6 +173,13 @@ mod tests {
         let json = serde_json::to_string(&high).unwrap();
         let mut merged: Histogram = serde_json::from_str(&json).unwrap();
         assert_eq!(merged, high);
+        merged.merge(&low);
+        let mut slow = Histogram::default();
+        slow.record_us(u64::MAX);
+        merged.merge(&slow);
+        assert_eq!(merged.count(), 2001);
+        assert!(merged.quantile_us(1.0).unwrap() >= 3_600_000_000, "the slowest counts at the edge of the range");
+        merged = serde_json::from_str(&json).unwrap();
         merged.merge(&low);
         assert_eq!(merged.count(), 2000);
         let spread = merged.spread().unwrap();

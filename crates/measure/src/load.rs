@@ -71,7 +71,7 @@ pub struct LoadSummary {
     pub intervals: Vec<Interval>,
     /// One entry per page load (`--page`), in order; empty otherwise.
     pub pages: Vec<PageLoad>,
-    /// Why requests failed, with counts; empty when none did.
+    /// Why requests failed, and what servers got wrong while no request was in flight, with counts.
     pub errors: BTreeMap<String, u64>,
     /// What went wrong beside the requests, such as a request log on a full disk; empty when nothing did.
     pub faults: Vec<String>,

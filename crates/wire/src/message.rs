@@ -23,6 +23,15 @@ pub struct Request {
 }
 
 impl Request {
+    /// Bytes of the head in HTTP/2 and HTTP/3 before compression: the sum of name and value lengths (h2load's formula).
+    pub fn uncompressed_bytes(&self) -> u32 {
+        let pseudo = [(7, &self.method), (7, &self.scheme), (10, &self.authority), (5, &self.path)];
+        let pseudo = pseudo.map(|(name, value)| name + value.len());
+        let fields = self.headers.iter().map(|(name, value)| name.len() + value.len());
+        let length = self.content_length().map(|length| "content-length".len() + length.to_string().len());
+        pseudo.into_iter().chain(fields).chain(length).sum::<usize>() as u32
+    }
+
     /// Value of the content-length field, which a request without a body has only if its method expects one (RFC 9110
     /// section 8.6).
     pub(crate) fn content_length(&self) -> Option<usize> {
@@ -131,8 +140,9 @@ pub trait Connection {
     fn capacity(&self) -> usize;
 
     /// Starts a request: its head and then its body go to the output. The caller must have seen `capacity() > 0`, and
-    /// uses no token that is in flight on this connection.
-    fn start(&mut self, token: Token, request: &Self::Prepared);
+    /// uses no token that is in flight on this connection. Gives the bytes of the head on the wire, as
+    /// [`Event::Head`] counts those of responses.
+    fn start(&mut self, token: Token, request: &Self::Prepared) -> u32;
 
     /// Takes bytes that the transport received and reports what they mean. Never keeps a reference to `bytes`. It may
     /// add to the output (acknowledgements, window updates).

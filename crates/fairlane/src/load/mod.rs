@@ -23,7 +23,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use load::{LoadError, Plan};
+use load::Plan;
 use measure::LoadSummary;
 
 use self::connection::{ConnectionArgs, TlsArgs, TransportArgs};
@@ -107,7 +107,7 @@ could not be written, 130 stopped by Ctrl-C (what was measured is printed and wr
 /// Runs `fairlane load`.
 pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let plan = plan(&args)?;
-    plan.check().map_err(failure)?;
+    plan.check()?;
     let output = &args.output;
     let mut files = Files::create(output)?;
     let stop = Arc::new(AtomicBool::new(false));
@@ -125,7 +125,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
     let summary = match result {
         Ok(summary) => summary,
         Err(error) if stopped => return Err(Failure::Interrupted(error.to_string())),
-        Err(error) => return Err(failure(error)),
+        Err(error) => return Err(error.into()),
     };
     let verdict = Verdict::new(&output.thresholds, &summary);
     let printed = show(output, &summary, &verdict);
@@ -145,7 +145,7 @@ pub fn run(args: Args) -> Result<ExitCode, Failure> {
 
 fn plan(args: &Args) -> Result<Plan, Failure> {
     let requests = args.requests.read()?;
-    let target = args.connection.target(&requests.url).map_err(failure)?;
+    let target = args.connection.target(&requests.url)?;
     let protocol = args.connection.protocol.unwrap_or_else(|| Plan::default_protocol(&target));
     let pace = args.pace.decide().map_err(Failure::Usage)?;
     let mut plan = Plan::new(target, protocol, pace.model, pace.amount);
@@ -158,16 +158,6 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
     plan.transport = args.transport.plan(&args.connection);
     plan.request_log = args.output.csv.clone();
     Ok(plan)
-}
-
-fn failure(error: LoadError) -> Failure {
-    match error {
-        LoadError::Plan(_)
-        | LoadError::File { .. }
-        | LoadError::Certificates { .. }
-        | LoadError::Descriptors { .. } => Failure::Usage(error.to_string()),
-        _ => Failure::Machine(error.to_string()),
-    }
 }
 
 /// Prints the summary, and beside it how the thresholds fared.

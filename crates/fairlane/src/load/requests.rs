@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use load::{Expectation, Planned, Target};
 use measure::units::parse_size;
 
-use super::failure;
 use super::request_files::{self, Inputs};
 use crate::failure::Failure;
 
@@ -152,17 +151,16 @@ fn resolve(base: Option<String>, mut requests: Vec<Planned>) -> Result<Requests,
         )));
     }
     let url = base.unwrap_or_else(|| first.path.clone());
-    let origin = Target::parse(&url, None).map_err(failure)?;
+    let origin = Target::parse(&url, None)?;
     for request in &mut requests {
         let target = if request.path.starts_with('/') {
             let joined = origin.url().join(&request.path);
             let joined =
                 joined.map_err(|error| Failure::Usage(format!("'{}' is not a path: {error}", request.path)))?;
-            Target::parse(joined.as_str(), None)
+            Target::parse(joined.as_str(), None)?
         } else {
-            Target::parse(&request.path, None)
+            Target::parse(&request.path, None)?
         };
-        let target = target.map_err(failure)?;
         if target.url().origin() != origin.url().origin() {
             let [one, other] = [&target, &origin].map(|target| target.url().origin().ascii_serialization());
             return Err(Failure::Usage(format!(

@@ -67,6 +67,7 @@ fn bad_usage_is_told_with_what_to_do() {
         (&["--summary-export", "/does/not/exist"], &["/does/not/exist"]),
         (&["--junit", "/does/not/exist"], &["/does/not/exist"]),
         (&["--source", "here"], &["'here'"]),
+        (&["--source", "192.0.2.1"], &["192.0.2.1", "addresses of this machine"]),
         (&["--tls-versions", "1.1"], &["1.1"]),
     ] {
         let message = failed(load([URL]).args(arguments).stdin(Stdio::null()), 2);
@@ -108,6 +109,15 @@ fn what_cannot_be_measured_ends_with_three() {
     let origin = Origin::start();
     let message = failed(load([&origin.url(Protocol::H2, "/")]), 3);
     assert!(message.contains("--cacert"), "a certificate that nobody trusts: {message}");
+}
+
+#[test]
+fn a_key_that_is_none_is_bad_usage() {
+    let origin = Origin::start();
+    let certificate = origin.ca().display().to_string();
+    let arguments = ["--cert", &certificate, "--key", &certificate];
+    let message = failed(&mut origin.load(Protocol::H2, "/", &arguments), 2);
+    assert!(message.contains("cannot use the key of") && message.contains("no private key"), "{message}");
 }
 
 #[test]

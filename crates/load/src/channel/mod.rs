@@ -133,8 +133,8 @@ pub(crate) trait Channel: Sized {
     /// Whether a request can start right now.
     fn has_room(&mut self) -> bool;
 
-    /// Starts a request; the caller has seen [`Channel::has_room`].
-    fn start(&mut self, token: Token, request: &Self::Prepared);
+    /// Starts a request; the caller has seen [`Channel::has_room`]. Gives the bytes of its head on the wire.
+    fn start(&mut self, token: Token, request: &Self::Prepared) -> u32;
 
     /// Gives a request up.
     fn cancel(&mut self, token: Token);

@@ -353,16 +353,15 @@ impl Channel for QuicChannel {
         self.spare.is_some()
     }
 
-    fn start(&mut self, token: Token, request: &Self::Prepared) {
-        let Some(stream) = self.spare.take() else { return };
-        let mut bytes = Vec::new();
-        let body = self.http.start(stream.into(), token, request, &mut bytes);
+    fn start(&mut self, token: Token, request: &Self::Prepared) -> u32 {
+        let Some(stream) = self.spare.take() else { return 0 };
+        let bytes = self.http.start(stream.into(), token, request);
         self.streams[token as usize] = Some(stream);
-        let bytes = [bytes.into(), body];
         if !self.ready {
             self.early.push((token, stream, bytes.clone()));
         }
         self.send(stream, bytes, true);
+        request.head_bytes()
     }
 
     fn cancel(&mut self, token: Token) {

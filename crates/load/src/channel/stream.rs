@@ -190,8 +190,8 @@ impl<H: wire::Connection + 'static> Channel for StreamChannel<H> {
         self.http.capacity() > 0
     }
 
-    fn start(&mut self, token: Token, request: &Self::Prepared) {
-        self.http.start(token, request);
+    fn start(&mut self, token: Token, request: &Self::Prepared) -> u32 {
+        self.http.start(token, request)
     }
 
     fn cancel(&mut self, token: Token) {

@@ -279,10 +279,8 @@ impl Line for QuicLine {
                 None => self.step(deadline, journal)?,
             }
         };
-        let mut bytes = Vec::new();
-        let body = self.http.start(stream.into(), 0, &request.into(), &mut bytes);
-        bytes.extend_from_slice(&body);
-        self.send(stream, bytes.into(), true, journal);
+        let bytes = self.http.start(stream.into(), 0, &request.into());
+        self.send(stream, bytes.concat().into(), true, journal);
         while journal.end().is_none() {
             let result = self.step(deadline, journal);
             if let Err(Broken::TimedOut) = result {

@@ -57,9 +57,17 @@ impl FromStr for TlsVersion {
 pub struct Cipher(SupportedCipherSuite);
 
 impl Cipher {
-    /// Every suite that can be offered, in order of preference.
+    /// Every suite that can be offered, in the order in which browsers offer them: by version, then AES with 128 bits,
+    /// AES with 256, ChaCha20.
     pub fn all() -> impl Iterator<Item = Cipher> {
-        ALL_CIPHER_SUITES.iter().copied().map(Cipher)
+        let mut all: Vec<Cipher> = ALL_CIPHER_SUITES.iter().copied().map(Cipher).collect();
+        let preference = |cipher: &Cipher| {
+            let name = cipher.to_string();
+            let rank = ["AES_128", "AES_256"].iter().position(|part| name.contains(part)).unwrap_or(2);
+            (cipher.version() != TlsVersion::Tls13, rank)
+        };
+        all.sort_by_key(preference);
+        all.into_iter()
     }
 
     /// The version of TLS that it belongs to.
@@ -151,15 +159,15 @@ fn find<T: fmt::Display>(text: &str, kind: &str, all: impl Iterator<Item = T>) -
     Err(LoadError::Plan(format!("'{text}' is not a {kind} that can be offered; known are {}", known.join(", "))))
 }
 
-/// AWS-LC with so many ciphers and groups; empty lists stand for its own ciphers and for the groups of browsers.
+/// AWS-LC with so many ciphers and groups; empty lists stand for all of them in the order of browsers, which prefer the
+/// faster AES with 128 bits.
 pub(super) fn provider(ciphers: &[Cipher], groups: &[Group]) -> CryptoProvider {
     let default = aws_lc_rs::default_provider();
     let groups: Vec<Group> = if groups.is_empty() { Group::all().collect() } else { groups.to_vec() };
     CryptoProvider {
-        cipher_suites: if ciphers.is_empty() {
-            default.cipher_suites
-        } else {
-            ciphers.iter().map(|cipher| cipher.suite()).collect()
+        cipher_suites: match ciphers {
+            [] => Cipher::all().map(Cipher::suite).collect(),
+            ciphers => ciphers.iter().map(|cipher| cipher.suite()).collect(),
         },
         kx_groups: groups.into_iter().map(|group| group.0).collect(),
         ..default

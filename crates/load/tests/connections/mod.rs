@@ -3,7 +3,6 @@
 mod early_data;
 mod quic;
 mod sockets;
-mod streams;
 mod tap;
 mod tls;
 

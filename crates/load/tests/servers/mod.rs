@@ -1,5 +1,11 @@
 //! Independent servers on loopback, with a certificate and a configuration of their own in a temporary directory.
 
+mod caddy;
+mod h2o;
+mod nghttpd;
+mod nginx;
+mod node;
+
 use std::fs;
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
@@ -12,6 +18,8 @@ use measure::{LoadSummary, Protocol};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use tempfile::TempDir;
 
+pub use node::Node;
+
 /// A running server; ends with this value.
 pub struct Server {
     child: Child,
@@ -20,6 +28,17 @@ pub struct Server {
     pub clear_port: u16,
     /// Port of HTTPS, and of QUIC where the server speaks it.
     pub tls_port: u16,
+    /// The file that tells of requests, and what the line of a request contains.
+    log: (&'static str, &'static str),
+}
+
+/// How many ports a server listens on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ports {
+    /// One, for cleartext or TLS as it is told.
+    One,
+    /// One for cleartext and one for TLS.
+    Two,
 }
 
 impl Drop for Server {
@@ -31,84 +50,12 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// nginx with HTTP/1.1 in cleartext, and HTTP/1.1 and HTTP/2 over TLS; `extra` goes into its server block.
-    pub fn nginx(extra: &str) -> Option<Server> {
-        Server::nginx_speaking("http2", "TLSv1.3", false, extra)
-    }
-
-    /// nginx with HTTP/1.1 alone.
-    pub fn nginx_without_http2() -> Option<Server> {
-        Server::nginx_speaking("", "TLSv1.3", false, "")
-    }
-
-    /// nginx with nothing newer than TLS 1.2.
-    pub fn nginx_with_old_tls() -> Option<Server> {
-        Server::nginx_speaking("http2", "TLSv1.2", false, "")
-    }
-
-    /// nginx with a self-signed certificate that says of itself to be an authority's, as `openssl req -x509` makes it.
-    pub fn nginx_with_authority() -> Option<Server> {
-        Server::nginx_speaking("http2", "TLSv1.3", true, "")
-    }
-
-    /// nginx with these versions of TLS, which logs what it knows of TLS instead of requests. In `extra`, `ROOT` is its
-    /// folder. A line has the connection's number, the client's address, the version, cipher, group and name of TLS,
-    /// whether the session was reused and the request was early, and how the client's certificate was judged.
-    pub fn nginx_that_tells_of_tls(tls_versions: &str, extra: &str) -> Option<Server> {
-        Server::nginx_speaking("http2", tls_versions, false, &format!("access_log access.log tls; {extra}"))
-    }
-
-    fn nginx_speaking(http2: &str, tls_version: &str, authority: bool, extra: &str) -> Option<Server> {
-        Server::start("nginx", authority, |directory, clear, tls| {
-            let root = directory.display();
-            let extra = extra.replace("ROOT", &root.to_string());
-            let config = format!(
-                "daemon off; master_process off; pid {root}/pid; error_log {root}/error.log;
-                 events {{ worker_connections 1024; }}
-                 http {{
-                   log_format short '$request_method $request_uri $status $server_protocol $http_x_test '
-                     '$content_length';
-                   log_format tls '$connection $remote_addr $ssl_protocol $ssl_cipher $ssl_curve $ssl_server_name '
-                     '$ssl_session_reused early=$ssl_early_data $ssl_client_verify';
-                   access_log {root}/access.log short;
-                   client_body_temp_path {root}/body; proxy_temp_path {root}/proxy; fastcgi_temp_path {root}/fastcgi;
-                   uwsgi_temp_path {root}/uwsgi; scgi_temp_path {root}/scgi;
-                   types {{ text/html html; }}
-                   server {{
-                     listen 127.0.0.1:{clear}; listen 127.0.0.1:{tls} ssl {http2}; server_name localhost;
-                     ssl_certificate {root}/cert.pem; ssl_certificate_key {root}/key.pem;
-                     ssl_protocols {tls_version}; root {root}/www;
-                     {extra}
-                   }}
-                 }}"
-            );
-            fs::write(directory.join("nginx.conf"), config).unwrap();
-            let mut command = Command::new("nginx");
-            command.arg("-p").arg(directory).arg("-e").arg(directory.join("start.log"));
-            command.arg("-c").arg(directory.join("nginx.conf"));
-            command
-        })
-    }
-
-    /// Caddy with HTTP/1.1 in cleartext, and HTTP/1.1, HTTP/2 and HTTP/3 over TLS.
-    pub fn caddy() -> Option<Server> {
-        Server::start("caddy", false, |directory, clear, tls| {
-            let root = directory.display();
-            let site = format!("root * {root}/www\n file_server\n log {{\n output file {root}/access.log\n }}");
-            let config = format!(
-                "{{\n admin off\n auto_https off\n storage file_system {root}/storage\n}}
-                 http://localhost:{clear} {{\n {site}\n}}
-                 https://localhost:{tls} {{\n tls {root}/cert.pem {root}/key.pem\n {site}\n}}\n"
-            );
-            fs::write(directory.join("Caddyfile"), config).unwrap();
-            let mut command = Command::new("caddy");
-            command.arg("run").arg("--adapter").arg("caddyfile").arg("--config").arg(directory.join("Caddyfile"));
-            command.env("HOME", directory);
-            command
-        })
-    }
-
-    fn start(program: &str, authority: bool, command: impl Fn(&Path, u16, u16) -> Command) -> Option<Server> {
+    fn start(
+        program: &str,
+        ports: Ports,
+        authority: bool,
+        command: impl Fn(&Path, u16, u16) -> Command,
+    ) -> Option<Server> {
         let directory = tempfile::tempdir().unwrap();
         let key = KeyPair::generate().unwrap();
         let mut parameters = CertificateParams::new(["localhost".to_owned()]).unwrap();
@@ -121,7 +68,8 @@ impl Server {
         let directory = Rc::new(directory);
         // A port that was free may be taken by the time the server binds it; then other ports are tried.
         for _ in 0..5 {
-            let (clear_port, tls_port) = (free_port(), free_port());
+            let clear_port = free_port();
+            let tls_port = if ports == Ports::One { clear_port } else { free_port() };
             let output = fs::File::create(directory.path().join("output")).unwrap();
             let mut command = command(directory.path(), clear_port, tls_port);
             command.stdin(Stdio::null()).stdout(output.try_clone().unwrap()).stderr(output);
@@ -132,7 +80,8 @@ impl Server {
                     return None;
                 }
             };
-            let mut server = Server { child, directory: Rc::clone(&directory), clear_port, tls_port };
+            let log = ("access.log", "");
+            let mut server = Server { child, directory: Rc::clone(&directory), clear_port, tls_port, log };
             if server.listens() {
                 return Some(server);
             }
@@ -181,9 +130,12 @@ impl Server {
         Plan { tls, ..Plan::new(target, protocol, Model::Pages, Amount::Requests(count)) }
     }
 
-    /// The lines of the access log, once there are as many as the client counted; logs are written after responses.
+    /// The lines of the log, one per request, once there are as many as the client counted; logs are written after
+    /// responses.
     pub fn access_log(&self, expected: u64) -> Vec<String> {
-        let lines = || self.read("access.log").lines().map(str::to_owned).collect::<Vec<_>>();
+        let (file, mark) = self.log;
+        let lines =
+            || self.read(file).lines().filter(|line| line.contains(mark)).map(str::to_owned).collect::<Vec<_>>();
         until(&format!("the access log has {expected} lines"), || lines().len() as u64 >= expected);
         lines()
     }

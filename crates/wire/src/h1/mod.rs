@@ -275,13 +275,16 @@ impl crate::Connection for Connection {
         limit.saturating_sub(self.queue.len())
     }
 
-    fn start(&mut self, token: Token, request: &Prepared) {
+    fn start(&mut self, token: Token, request: &Prepared) -> u32 {
+        let mut head_bytes = request.head.len();
         if self.options.keep_alive {
             self.send_head(&request.head);
         } else {
             self.draining = true;
             let fields = request.head.strip_suffix(b"\r\n").unwrap_or_default();
-            self.send_head(&[fields, b"connection: close\r\n\r\n"].concat());
+            let head = [fields, b"connection: close\r\n\r\n"].concat();
+            head_bytes = head.len();
+            self.send_head(&head);
         }
         let body = &request.body;
         if !body.is_empty() {
@@ -292,6 +295,7 @@ impl crate::Connection for Connection {
             }
         }
         self.queue.push_back(Flight { token: Some(token), is_head: request.is_head });
+        head_bytes as u32
     }
 
     fn receive(&mut self, bytes: &[u8], sink: &mut impl FnMut(Event<'_>)) -> Result<(), Error> {

@@ -171,8 +171,9 @@ impl Connection {
         }
     }
 
-    /// Writes the HEADERS frame of a request, and CONTINUATION frames if the peer wants no frame so large.
-    fn send_headers(&mut self, id: u32, request: &Prepared) {
+    /// Writes the HEADERS frame of a request, and CONTINUATION frames if the peer wants no frame so large. Gives the bytes
+    /// of the header block.
+    fn send_headers(&mut self, id: u32, request: &Prepared) -> u32 {
         let end_stream = if request.body.is_empty() { frame::END_STREAM } else { 0 };
         let start = self.output.len();
         frame::head(0, frame::HEADERS, end_stream | frame::END_HEADERS, id, &mut self.output);
@@ -182,7 +183,7 @@ impl Connection {
         let max = self.peer.max_frame_size as usize;
         if len <= max {
             self.output[start..start + 3].copy_from_slice(&(len as u32).to_be_bytes()[1..]);
-            return;
+            return len as u32;
         }
         let block = self.output.split_off(block_start);
         self.output.truncate(start);
@@ -193,6 +194,7 @@ impl Connection {
             frame::head(piece.len(), kind, first_flags | last_flags, id, &mut self.output);
             self.output.extend_from_slice(piece);
         }
+        len as u32
     }
 }
 
@@ -206,14 +208,15 @@ impl crate::Connection for Connection {
         self.options.max_streams.min(self.peer.max_streams).saturating_sub(self.streams.len())
     }
 
-    fn start(&mut self, token: Token, request: &Prepared) {
+    fn start(&mut self, token: Token, request: &Prepared) -> u32 {
         let id = self.next_stream;
         self.next_stream += 2;
         self.streams.insert(id.into(), Stream { token, is_head: request.is_head, ..Stream::default() });
-        self.send_headers(id, request);
+        let head_bytes = self.send_headers(id, request);
         if !request.body.is_empty() {
             self.uploads.push(id, self.peer.initial_window, request.body.clone());
         }
+        head_bytes
     }
 
     fn receive(&mut self, bytes: &[u8], sink: &mut impl FnMut(Event<'_>)) -> Result<(), Error> {

@@ -33,9 +33,17 @@ pub struct Options {
 #[derive(Clone, Debug)]
 pub struct Prepared {
     /// HEADERS, and the beginning of the DATA frame that holds the body.
-    head: Vec<u8>,
+    head: Bytes,
+    section_bytes: u32,
     body: Bytes,
     is_head: bool,
+}
+
+impl Prepared {
+    /// Bytes of the field section on the wire, as [`Event::Head`] counts those of responses.
+    pub fn head_bytes(&self) -> u32 {
+        self.section_bytes
+    }
 }
 
 impl From<&Request> for Prepared {
@@ -47,7 +55,8 @@ impl From<&Request> for Prepared {
         if !request.body.is_empty() {
             frame::put_head(frame::DATA, request.body.len(), &mut head);
         }
-        Self { head, body: request.body.clone(), is_head: request.method == "HEAD" }
+        let section_bytes = section.len() as u32;
+        Self { head: head.into(), section_bytes, body: request.body.clone(), is_head: request.method == "HEAD" }
     }
 }
 
@@ -102,12 +111,11 @@ impl Connection {
         bytes
     }
 
-    /// Starts a request on a new bidirectional stream: appends its head to `out` and returns its body, which is shared
-    /// by all requests made from `request`, or empty. The driver sends both on that stream and ends its sending side.
-    pub fn start(&mut self, stream: u64, token: Token, request: &Prepared, out: &mut Vec<u8>) -> Bytes {
+    /// Starts a request on a new bidirectional stream. Gives its head and its body, which may be empty, both shared by all
+    /// requests made from `request`. The driver sends them on that stream and ends its sending side.
+    pub fn start(&mut self, stream: u64, token: Token, request: &Prepared) -> [Bytes; 2] {
         self.streams.insert(stream, Stream { token, is_head: request.is_head, ..Stream::default() });
-        out.extend_from_slice(&request.head);
-        request.body.clone()
+        [request.head.clone(), request.body.clone()]
     }
 
     /// Takes the next bytes of a stream, in order; `fin` says that the peer ended the stream after them. For request

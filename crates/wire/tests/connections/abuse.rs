@@ -238,7 +238,7 @@ fn h3_bytes_that_tell_nothing_end_the_connection() {
         (3, b"\x21", b"x"),
     ] {
         let mut connection = h3::Connection::new(h3::Options::default());
-        connection.start(0, 0, &h3::Prepared::from(&request("GET", "/", b"")), &mut Vec::new());
+        connection.start(0, 0, &h3::Prepared::from(&request("GET", "/", b"")));
         connection.receive(stream, first, false, &mut |_| {}).unwrap();
         let pieces = piece.repeat(10_000);
         let mut results = (0..1000).map(|_| connection.receive(stream, &pieces, false, &mut |_| {}));

@@ -31,7 +31,7 @@ fn ok() -> Vec<u8> {
 fn started(options: Options) -> Connection {
     let mut connection = Connection::new(options);
     for token in 0..3 {
-        connection.start(u64::from(token) * 4, token, &Prepared::from(&request("GET", "/", b"")), &mut Vec::new());
+        connection.start(u64::from(token) * 4, token, &Prepared::from(&request("GET", "/", b"")));
     }
     connection
 }
@@ -77,9 +77,7 @@ fn bad(stream: u64, bytes: &[u8], fin: bool, code: u64) {
 #[test]
 fn a_request_is_headers_and_data() {
     let mut connection = Connection::new(Options::default());
-    let mut out = Vec::new();
-    let body = connection.start(0, 0, &Prepared::from(&request("POST", "/", b"body")), &mut out);
-    out.extend_from_slice(&body);
+    let out = connection.start(0, 0, &Prepared::from(&request("POST", "/", b"body"))).concat();
     let (section, data) = out.split_at(2 + usize::from(out[1]));
     assert_eq!((section[0], data), (HEADERS, &frame(DATA, b"body")[..]));
     let fields = qpack::decode_stateless(&mut &section[2..], u64::MAX).unwrap().fields;
@@ -159,7 +157,7 @@ fn content_is_as_long_as_its_head_says() {
         assert_eq!(seen.last(), Some(&expected), "{frames:x?}");
     }
     let mut connection = Connection::new(Options::default());
-    connection.start(0, 0, &Prepared::from(&request("HEAD", "/", b"")), &mut Vec::new());
+    connection.start(0, 0, &Prepared::from(&request("HEAD", "/", b"")));
     let mut seen = Vec::new();
     let head = frame(HEADERS, b"\0\0\xd9\x54\x015");
     connection.receive(0, &head, true, &mut |event| record(&mut seen, event)).unwrap();

@@ -210,10 +210,9 @@ fn http_3_of_aioquic() {
         let mut streams = vec![(2, connection.control_stream(), false)];
         for (token, (method, path)) in (0..).zip(REQUESTS) {
             let body: &[u8] = if method == "POST" { b"body" } else { b"" };
-            let (stream, mut out) = (u64::from(token) * 4, Vec::new());
-            let body = connection.start(stream, token, &h3::Prepared::from(&request(method, path, body)), &mut out);
-            out.extend_from_slice(&body);
-            streams.push((stream, out, true));
+            let stream = u64::from(token) * 4;
+            let out = connection.start(stream, token, &h3::Prepared::from(&request(method, path, body)));
+            streams.push((stream, out.concat(), true));
         }
         (connection, streams)
     };

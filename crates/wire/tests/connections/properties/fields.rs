@@ -92,7 +92,7 @@ pub fn qpack(input: &[u8]) {
         frame.extend(block);
         let receive = |connection: &mut h3::Connection| {
             let mut told = Told::default();
-            connection.start(stream, 0, &get, &mut Vec::new());
+            connection.start(stream, 0, &get);
             let result = connection.receive(stream, &frame, true, &mut |event| told.record(event));
             (told, result)
         };

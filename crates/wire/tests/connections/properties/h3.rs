@@ -49,7 +49,7 @@ fn run(
 ) -> (Vec<Seen>, Result<(), Error>) {
     let mut connection = Connection::new(options);
     for (token, method) in (0..).zip(["GET", "HEAD", "POST"]) {
-        connection.start(u64::from(token) * 4, token, &Prepared::from(&request(method, "/", b"")), &mut Vec::new());
+        connection.start(u64::from(token) * 4, token, &Prepared::from(&request(method, "/", b"")));
     }
     let mut seen = Vec::new();
     let mut sink = |event: wire::Event<'_>| record(&mut seen, event);

@@ -1,13 +1,12 @@
 //! What decides when requests go out, against nginx: the counts that each model promises.
 
-mod servers;
-
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use load::{Amount, Arrivals, Expectation, Model, Plan, Planned, Stage};
 use measure::{Bottleneck, LoadModel, LoadSummary, Protocol};
-use servers::{Server, run};
+
+use crate::servers::{Server, run};
 
 const ENDLESS: &str = "keepalive_requests 10000000;";
 

@@ -1,13 +1,28 @@
-//! Servers that do what no good server does: the run ends, soon, and says what happened.
+//! Servers written for the occasion, which see every byte and do what no good server does: the run ends, soon, and says
+//! what happened under the right name.
+
+mod floods;
+mod frames;
+mod http1;
+mod http2;
+mod streams;
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use load::{Amount, LoadError, Model, Plan, Target, Verification};
 use measure::{LoadSummary, Protocol};
+use nix::libc;
+use nix::sys::socket::{setsockopt, sockopt};
+use rustls::crypto::aws_lc_rs;
+use rustls::{ServerConfig, ServerConnection};
+use rustls_pki_types::PrivateKeyDer;
+
+/// How a request is counted that has no answer in time.
+const TIMED_OUT: &str = "no response within the timeout";
 
 const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
@@ -26,6 +41,16 @@ fn serve(handle: impl Fn(TcpStream) + Send + Sync + 'static) -> (u16, Arc<Atomic
         }
     });
     (port, connections)
+}
+
+/// Makes the connection end with RST.
+fn end_with_reset(stream: &TcpStream) {
+    setsockopt(stream, sockopt::Linger, &libc::linger { l_onoff: 1, l_linger: 0 }).unwrap();
+}
+
+/// Reads and forgets until the client goes.
+fn read_on(stream: &mut TcpStream) {
+    while matches!(stream.read(&mut [0; 1024]), Ok(count) if count > 0) {}
 }
 
 /// Reads up to the end of one request without a body; false at the end of the connection.
@@ -49,8 +74,30 @@ fn plan(protocol: Protocol, port: u16, amount: Amount) -> Plan {
     plan
 }
 
+/// Runs a plan to its end, which comes within a time that only a run that hangs exceeds.
 fn run(plan: &Plan) -> Result<LoadSummary, LoadError> {
-    load::run(plan, &mut |_| true)
+    let (sender, receiver) = mpsc::channel();
+    let plan = plan.clone();
+    std::thread::spawn(move || drop(sender.send(load::run(&plan, &mut |_| true))));
+    receiver.recv_timeout(Duration::from_secs(30)).expect("the run ends, and without a panic")
+}
+
+/// Runs a plan in which every request fails: `timed_out` of them for that reason, the others because something broke.
+/// Gives the reasons.
+fn run_in_vain(plan: &Plan, timed_out: u64) -> Vec<String> {
+    let summary = run(plan).unwrap();
+    let Amount::Requests(requests) = plan.amount else { panic!("{:?} is no number of requests", plan.amount) };
+    let counts = &summary.requests;
+    assert_eq!((counts.total, counts.succeeded, counts.failed), (requests, 0, requests), "{:?}", summary.errors);
+    assert_eq!((counts.errored, counts.timed_out), (requests - timed_out, timed_out), "{:?}", summary.errors);
+    assert_eq!(summary.errors.get(TIMED_OUT).copied().unwrap_or(0), timed_out, "{:?}", summary.errors);
+    assert_eq!(summary.latency.count(), 0);
+    summary.errors.into_keys().collect()
+}
+
+/// A plan whose requests wait half a second for their answers.
+fn impatient(plan: Plan) -> Plan {
+    Plan { timeout: Duration::from_millis(500), ..plan }
 }
 
 #[test]
@@ -83,7 +130,7 @@ fn a_server_that_hangs_up_on_tls_ends_in_failure() {
 fn a_server_that_speaks_no_tls_is_named() {
     let (port, _) = serve(|mut stream| {
         let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n");
-        while matches!(stream.read(&mut [0; 1024]), Ok(count) if count > 0) {}
+        read_on(&mut stream);
     });
     let message = run(&plan(Protocol::H2, port, Amount::Requests(1))).unwrap_err().to_string();
     assert!(message.contains("TLS"), "{message}");
@@ -149,7 +196,7 @@ fn a_stalled_server_does_not_hold_up_a_timed_run() {
 fn a_connection_that_is_never_accepted_times_out() {
     // A bound UDP socket that says nothing, and a TCP listener that accepts and says nothing to the ClientHello.
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let (port, _) = serve(|mut stream| while matches!(stream.read(&mut [0; 1024]), Ok(count) if count > 0) {});
+    let (port, _) = serve(|mut stream| read_on(&mut stream));
     for (protocol, port) in [(Protocol::H3, silent.local_addr().unwrap().port()), (Protocol::H2, port)] {
         let timeout = Duration::from_millis(300);
         let message = run(&Plan { timeout, connect_timeout: timeout, ..plan(protocol, port, Amount::Requests(2)) })
@@ -163,7 +210,7 @@ fn a_connection_that_is_never_accepted_times_out() {
 fn nonsense_is_not_taken_for_an_answer() {
     let (port, _) = serve(|mut stream| {
         let _ = stream.write_all(b"220 mail.example.org ESMTP\r\n");
-        while matches!(stream.read(&mut [0; 1024]), Ok(count) if count > 0) {}
+        read_on(&mut stream);
     });
     for (protocol, part) in [(Protocol::H1c, "malformed HTTP/1.1"), (Protocol::H2c, "HTTP/2 connection error")] {
         let summary = run(&plan(protocol, port, Amount::Requests(10))).unwrap();
@@ -201,4 +248,58 @@ fn responses_in_single_bytes_are_whole() {
     });
     let summary = run(&plan(Protocol::H1c, port, Amount::Requests(20))).unwrap();
     assert_eq!((summary.requests.succeeded, summary.traffic.data_bytes), (20, 40));
+}
+
+#[test]
+fn a_connection_closed_at_once_is_called_so() {
+    for with_reset in [false, true] {
+        let (port, connections) = serve(move |stream| {
+            if with_reset {
+                end_with_reset(&stream);
+            }
+        });
+        for protocol in [Protocol::H1c, Protocol::H2c] {
+            let reasons = run_in_vain(&Plan { connections: 2, ..plan(protocol, port, Amount::Requests(100)) }, 0);
+            let expected = ["the server closed the connection", "reset by peer", "Broken pipe"];
+            for reason in &reasons {
+                assert!(expected.iter().any(|part| reason.contains(part)), "{protocol}: {reasons:?}");
+            }
+        }
+        for protocol in [Protocol::H1, Protocol::H2] {
+            match run(&plan(protocol, port, Amount::Requests(10))).unwrap_err() {
+                LoadError::Connect { .. } => {}
+                other => panic!("{protocol}: {other}"),
+            }
+        }
+        assert!(connections.load(Ordering::SeqCst) <= 30, "a server without an answer is left alone soon");
+    }
+}
+
+#[test]
+fn garbage_within_tls_is_named() {
+    let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let key = PrivateKeyDer::try_from(own.signing_key.serialize_der()).unwrap();
+    let builder = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
+    let builder = builder.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
+    let mut config = builder.with_single_cert(vec![own.cert.der().clone()], key).unwrap();
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    let config = Arc::new(config);
+    // No record, and a record that no key of this connection has sealed.
+    for (garbage, part) in
+        [(RESPONSE, "corrupt"), (b"\x17\x03\x03\x00\x20the key of nobody the key of nobo", "decrypt")]
+    {
+        let config = Arc::clone(&config);
+        let (port, _) = serve(move |mut stream| {
+            let mut tls = ServerConnection::new(Arc::clone(&config)).unwrap();
+            while tls.is_handshaking() && tls.complete_io(&mut stream).is_ok() {}
+            let _ = stream.write_all(garbage);
+            read_on(&mut stream);
+        });
+        for protocol in [Protocol::H1, Protocol::H2] {
+            let reasons = run_in_vain(&plan(protocol, port, Amount::Requests(20)), 0);
+            for reason in &reasons {
+                assert!(reason.contains("TLS: ") && reason.contains(part), "{protocol}: {reasons:?}");
+            }
+        }
+    }
 }
