@@ -12,6 +12,7 @@ use measure::units::parse_duration;
 use serde_json::json;
 
 use crate::failure::Failure;
+use crate::load::request_files::{self, Inputs};
 use crate::output::{print, say};
 
 /// Make one request and, with -v, show everything about it.
@@ -38,7 +39,7 @@ pub struct Args {
     /// Request method [default: GET, with a body POST]
     #[arg(short = 'X', long, value_name = "METHOD")]
     method: Option<String>,
-    /// Body of the request
+    /// Body of the request; @FILE sends a file as it is, @- standard input
     #[arg(short = 'd', long, value_name = "BODY", default_value = "", hide_default_value = true)]
     data: String,
     /// Write the body to this file instead; - is standard output, even if it is a terminal and the body is binary
@@ -48,7 +49,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     cacert: Option<PathBuf>,
     /// Do not check the server's certificate
-    #[arg(long)]
+    #[arg(short = 'k', long)]
     insecure: bool,
     /// Connect to this address instead of the URL's; server name and authority stay
     #[arg(long, value_name = "HOST:PORT")]
@@ -173,7 +174,7 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
     let request = Planned {
         method: args.method.clone().unwrap_or_else(|| default_method.to_owned()),
         headers: args.headers.clone(),
-        body: args.data.clone().into(),
+        body: request_files::body(&mut Inputs::default(), &args.data)?.into(),
         ..Planned::get(target.path())
     };
     let mut plan = Plan::new(target, protocol, Model::ClosedLoop, Amount::Requests(args.requests));

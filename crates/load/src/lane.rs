@@ -22,8 +22,11 @@ pub(crate) struct Lane<C> {
     pub requests: u64,
     /// Responses that came over it.
     pub answers: u64,
-    /// Connections in a row that brought no response.
+    /// Connections in a row that brought no response, and when the last one ended that did.
     pub fruitless: u32,
+    pub fruitless_since: Instant,
+    /// When it last had a request in flight, or became ready.
+    pub busy: Instant,
     /// Index of the address that it goes to.
     pub address: usize,
     /// Whether a new connection waits for its time.
@@ -46,6 +49,8 @@ impl<C: Channel> Lane<C> {
             requests: 0,
             answers: 0,
             fruitless: 0,
+            fruitless_since: now,
+            busy: now,
             address: 0,
             waiting: false,
             given_up: false,
@@ -121,8 +126,7 @@ pub(crate) struct Slot {
 
 impl Slots {
     fn new(count: usize, now: Instant) -> Slots {
-        let job = Job { request: 0, due: now };
-        let empty = Slot { job, sent: now, first_byte: None, status: 0, body_bytes: 0, live: false };
+        let empty = Slot::new(Job { request: 0, due: now }, now);
         // The last one is taken first, so low tokens come first.
         Slots { slots: vec![empty; count], free: (0..count as Token).rev().collect(), refusals: 0 }
     }
@@ -138,7 +142,7 @@ impl Slots {
     /// Gives a token to a request; the caller has seen [`Slots::has_free`].
     pub(crate) fn take(&mut self, job: Job, now: Instant) -> Token {
         let token = self.free.pop().expect("the caller has seen a free slot");
-        self.slots[token as usize] = Slot { job, sent: now, first_byte: None, status: 0, body_bytes: 0, live: true };
+        self.slots[token as usize] = Slot { live: true, ..Slot::new(job, now) };
         token
     }
 
@@ -159,12 +163,19 @@ impl Slots {
     }
 }
 
+impl Slot {
+    /// A request that is sent now.
+    pub(crate) fn new(job: Job, sent: Instant) -> Slot {
+        Slot { job, sent, first_byte: None, status: 0, body_bytes: 0, live: false }
+    }
+}
+
 #[cfg(test)]
 impl Slot {
     /// A request that was sent just now, and its response's status.
     pub(crate) fn answered(status: u16, now: Instant) -> Slot {
         let job = Job { request: 0, due: now };
-        Slot { job, sent: now, first_byte: Some(now), status, body_bytes: 0, live: false }
+        Slot { first_byte: Some(now), status, ..Slot::new(job, now) }
     }
 }
 

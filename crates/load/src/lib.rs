@@ -20,13 +20,14 @@
 //!   refused and gets again. In an open loop, a pool and in page mode the time that a request waits for a free
 //!   connection or stream is its queue time and no part of its latency. In an open loop there is a second latency, from
 //!   the instant at which the request was due: what its user would have felt.
-//! - A timed run starts no request after its end. What is in flight then may still finish within a second, in an open
-//!   loop within the timeout, and counts; what does not is neither done nor failed. The window ends with the last byte
-//!   that arrived.
+//! - A timed run starts no request after its end. What is in flight then is waited for, at most until its timeout, and
+//!   counts: the slowest requests are those that are worth knowing. The rate is that until the end of the time. Other
+//!   runs end with the last byte that arrived.
 //! - With a warm-up, requests and traffic are those after it; connections are those of the whole run.
 //! - Connections that a server ends in an orderly way are replaced and requests that it certainly did not process are
-//!   sent again: neither is an error. A place whose connections bring no response five times in a row is given up, and
-//!   the requests meant for it have failed.
+//!   sent again: neither is an error. A server that has never answered is given up after five connections in vain, one
+//!   that has is tried again, at least once a second, for the connect timeout. Requests of a place that is given up have
+//!   failed, and so has in a closed loop one per connection that could not be made.
 //! - Receive windows are the same over HTTP/2 and QUIC ([`TransportPlan`]). TLS offers the key exchanges of browsers, the
 //!   post-quantum hybrid first, over TCP and QUIC alike.
 

@@ -23,6 +23,8 @@ pub(crate) struct Tally {
     pub connect: Histogram,
     pub first_byte: Histogram,
     pub queue: Histogram,
+    /// Answers until the end of a timed run; `None` for other runs.
+    pub in_time: Option<u64>,
     /// Thousandths of requests per second, a value per connection.
     pub rates: Histogram,
     /// Why requests failed.
@@ -153,6 +155,7 @@ impl Tally {
         self.first_byte.merge(&other.first_byte);
         self.queue.merge(&other.queue);
         self.rates.merge(&other.rates);
+        self.in_time = self.in_time.map_or(other.in_time, |mine| Some(mine + other.in_time.unwrap_or_default()));
         for (reason, count) in other.errors {
             *self.errors.entry(reason).or_default() += count;
         }

@@ -319,7 +319,7 @@ pub struct TlsFacts {
     pub version: String,
     /// Cipher suite, IANA name.
     pub cipher: String,
-    /// Key exchange group.
+    /// Key exchange group; empty where there was none, as in a resumed session of TLS 1.2.
     pub group: String,
     /// ALPN identifier chosen by the server.
     pub alpn: Option<String>,

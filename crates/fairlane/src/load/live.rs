@@ -44,7 +44,7 @@ impl Live {
         if !is_terminal {
             return Live { view: View::Lines(PERIOD), goal, latest: None };
         }
-        let template = if matches!(goal, Goal::Unknown) { "{msg}" } else { "{bar:12} {msg}" };
+        let template = if matches!(goal, Goal::Unknown) { "{wide_msg}" } else { "{bar:12} {wide_msg}" };
         let style = ProgressStyle::with_template(template).expect("the template is a constant").progress_chars("█▉░");
         Live { view: View::Bar(ProgressBar::new(STEPS).with_style(style)), goal, latest: None }
     }
@@ -55,7 +55,8 @@ impl Live {
     }
 
     pub fn show(&mut self, progress: &Progress<'_>) {
-        if let Some((interval, _)) = progress.second {
+        // What is left of a second at the end is too short to tell a rate.
+        if let Some((interval, _)) = progress.second.filter(|(interval, _)| interval.length_s > 0.5) {
             self.latest = Some(interval.clone());
         }
         let told = tell(progress, self.latest.as_ref());

@@ -13,7 +13,7 @@ mod junit;
 mod k6;
 mod live;
 mod pace;
-mod request_files;
+pub mod request_files;
 mod requests;
 mod thresholds;
 

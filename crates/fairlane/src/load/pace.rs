@@ -45,7 +45,7 @@ pub struct PaceArgs {
     /// With --workers: connections at once [default: one for each worker]
     #[arg(long, value_name = "N", requires = "workers")]
     max_connections: Option<u32>,
-    /// Do all of this as so many clients that share nothing; -n is divided among them
+    /// Do all of this as so many clients that share nothing; -n and --rate are divided among them, -c is that of each
     #[arg(long, value_name = "N", default_value_t = 1)]
     clients: u32,
     /// Load the URL as a page, with the objects it embeds, -n times, each with fresh connections like a browser's

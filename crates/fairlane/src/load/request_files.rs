@@ -34,6 +34,14 @@ impl Inputs {
     }
 }
 
+/// A body as `-d` names it: a text, `@FILE`, or `@-` for standard input.
+pub fn body(inputs: &mut Inputs, data: &str) -> Result<Vec<u8>, Failure> {
+    match data.strip_prefix('@') {
+        Some(file) => inputs.read(Path::new(file)),
+        None => Ok(data.as_bytes().to_vec()),
+    }
+}
+
 fn unreadable(path: &Path, error: &io::Error) -> Failure {
     Failure::Usage(format!("cannot read {}: {error}", path.display()))
 }

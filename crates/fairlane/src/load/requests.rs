@@ -127,10 +127,7 @@ impl RequestArgs {
     /// A request with the method and body that all have, except those of a request file.
     fn plain(&self, inputs: &mut Inputs) -> Result<Planned, Failure> {
         let (default, body) = match (&self.data, &self.upload_file) {
-            (Some(data), _) => match data.strip_prefix('@') {
-                Some(file) => ("POST", inputs.read(Path::new(file))?),
-                None => ("POST", data.clone().into_bytes()),
-            },
+            (Some(data), _) => ("POST", request_files::body(inputs, data)?),
             (None, Some(file)) => ("PUT", inputs.read(file)?),
             (None, None) => ("GET", Vec::new()),
         };

@@ -101,6 +101,9 @@ pub(crate) trait Channel: Sized {
     /// Buffers that all channels of a worker share, so that an idle connection costs little memory.
     type Scratch: Default;
 
+    /// Connections that a worker makes at once; others wait.
+    const AT_ONCE: usize;
+
     /// Starts connecting and registers the socket, edge-triggered.
     fn open(
         settings: &Self::Settings,

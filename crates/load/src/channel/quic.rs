@@ -287,6 +287,10 @@ impl Channel for QuicChannel {
     type Prepared = h3::Prepared;
     type Scratch = QuicScratch;
 
+    /// More first packets in one burst are more than the receive buffers of servers hold, and each that is lost costs a
+    /// second.
+    const AT_ONCE: usize = 100;
+
     fn open(
         settings: &Self::Settings,
         address: &Address,

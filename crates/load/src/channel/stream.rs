@@ -117,6 +117,9 @@ impl<H: wire::Connection + 'static> Channel for StreamChannel<H> {
     type Prepared = H::Prepared;
     type Scratch = StreamScratch;
 
+    /// The kernel at the other end has room for many, and repeats what is lost.
+    const AT_ONCE: usize = usize::MAX;
+
     fn open(
         settings: &Self::Settings,
         address: &Address,

@@ -81,8 +81,23 @@ impl Model {
             Model::ClosedLoop => in_parts("connections", "-c", u64::from(plan.connections) * u64::from(plan.clients)),
             Model::OpenLoop { stages, .. } => {
                 check_stages(stages)?;
-                if stages.iter().all(|stage| stage.level == 0.0 || stage.length.is_zero()) {
-                    return bad("a rate of 0 makes no request; give --rate a number of requests per second".to_owned());
+                if let Some(stage) = stages.iter().find(|stage| stage.level > HIGHEST_RATE) {
+                    return bad(format!(
+                        "{} requests per second are beyond any machine; give at most 10 million",
+                        stage.level
+                    ));
+                }
+                let mut from = 0.0;
+                let arrivals: f64 = stages
+                    .iter()
+                    .map(|stage| {
+                        (std::mem::replace(&mut from, stage.level) + stage.level) / 2.0 * stage.length.as_secs_f64()
+                    })
+                    .sum();
+                if arrivals < 0.5 {
+                    return bad(
+                        "at so low a rate no request is due within the run; raise --rate or the time".to_owned()
+                    );
                 }
                 Ok(())
             }
@@ -118,6 +133,9 @@ impl Model {
         }
     }
 }
+
+/// Arrivals per second that nothing can make; each of them costs time to count even so.
+const HIGHEST_RATE: f64 = 1e7;
 
 fn check_stages(stages: &[Stage]) -> Result<(), LoadError> {
     match stages.iter().find(|stage| !stage.level.is_finite() || stage.level < 0.0) {

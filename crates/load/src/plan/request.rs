@@ -73,7 +73,9 @@ impl Planned {
             if !is_token(name) {
                 return bad(format!("'{name}' is not the name of a header field"));
             }
-            if RESERVED.contains(&name.to_ascii_lowercase().as_str()) {
+            // The one use of it that all protocols allow (RFC 9110 section 10.1.4).
+            let is_te_trailers = name.eq_ignore_ascii_case("te") && value.trim().eq_ignore_ascii_case("trailers");
+            if RESERVED.contains(&name.to_ascii_lowercase().as_str()) && !is_te_trailers {
                 return bad(format!("the field '{name}' belongs to the protocol and is set by it"));
             }
             if value.bytes().any(|byte| byte.is_ascii_control() && byte != b'\t') {

@@ -15,7 +15,10 @@ pub(super) fn summary(
     watched: Watched,
     log_fault: Option<String>,
 ) -> LoadSummary {
-    let Watched { cpu, intervals } = watched;
+    let Watched { cpu, intervals, is_warming_up } = watched;
+    let log_fault = log_fault.map(|fault| format!("the request log is not complete: {fault}"));
+    let warming_up =
+        is_warming_up.then(|| "stopped during the warm-up, so the figures are those of the warm-up".to_owned());
     let wall_us = match (tally.first, tally.last) {
         (Some(first), Some(last)) => micros(last.saturating_duration_since(first)),
         _ => 0,
@@ -32,7 +35,7 @@ pub(super) fn summary(
     };
     let (tls, congestion_control) =
         tally.description.map_or_else(Default::default, |known| (known.tls, known.congestion_control));
-    let answered = tally.latency.count();
+    let answered = tally.in_time.unwrap_or(tally.latency.count());
     let windows = ReceiveWindows {
         stream_bytes: plan.transport.stream_window,
         connection_bytes: plan.transport.connection_window,
@@ -76,7 +79,7 @@ pub(super) fn summary(
         intervals,
         pages,
         errors: tally.errors,
-        faults: log_fault.map(|fault| format!("the request log is not complete: {fault}")).into_iter().collect(),
+        faults: log_fault.into_iter().chain(warming_up).collect(),
     }
 }
 

@@ -51,6 +51,8 @@ pub(super) struct Watcher {
 pub(super) struct Watched {
     pub cpu: CpuTime,
     pub intervals: Vec<Interval>,
+    /// Whether the run ended before its warm-up.
+    pub is_warming_up: bool,
 }
 
 impl Watcher {
@@ -106,7 +108,11 @@ impl Watcher {
     }
 
     pub(super) fn finish(self) -> Watched {
-        Watched { cpu: CpuTime::of_this_process().since(self.cpu), intervals: self.intervals }
+        Watched {
+            cpu: CpuTime::of_this_process().since(self.cpu),
+            intervals: self.intervals,
+            is_warming_up: self.warm_up_ends.is_some(),
+        }
     }
 
     fn tell(&self, second: Option<(&Interval, &Histogram)>, observe: &mut dyn FnMut(&Progress<'_>) -> bool) {

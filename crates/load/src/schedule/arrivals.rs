@@ -82,7 +82,10 @@ impl Piece {
         // rest = from t + slope t² / 2, solved in the form that loses no digits when the slope is small or 0.
         let slope = (self.to - self.from) / self.length_s;
         let root = (self.from * self.from + 2.0 * slope * rest).max(0.0).sqrt();
-        self.start_s + (2.0 * rest / (self.from + root)).min(self.length_s)
+        let divisor = self.from + root;
+        // Only at the very start of a climb from 0 nothing can be divided by.
+        let after = if divisor > 0.0 { (2.0 * rest / divisor).min(self.length_s) } else { 0.0 };
+        self.start_s + after
     }
 }
 
@@ -151,6 +154,15 @@ mod tests {
         assert!((above - (-1.0_f64).exp()).abs() < 0.01, "{above}");
         assert_eq!(times, super::tests::times(&stages, Arrivals::Poisson, 1, 2));
         assert_ne!(times, super::tests::times(&stages, Arrivals::Poisson, 0, 2));
+    }
+
+    #[test]
+    fn an_arrival_at_the_turn_of_the_rate_is_not_delayed() {
+        // 2.5 arrivals until the rate is 0: the third is due at that moment.
+        let stages = [stage(0.0, 5.0), stage(1.0, 0.0), stage(2.0, 100.0)];
+        let times = times(&stages, Arrivals::Uniform, 0, 1);
+        assert_eq!(times.len(), 102);
+        assert!(times.is_sorted() && (times[2] - 1.0).abs() < 1e-6, "{:?}", &times[..5]);
     }
 
     #[test]

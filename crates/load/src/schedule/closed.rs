@@ -14,12 +14,13 @@ pub(crate) struct ClosedLoop {
     /// Requests that each lane has yet to take; `None` is as many as it can make.
     left: Vec<Option<u64>>,
     put_back: Vec<Vec<Job>>,
+    dropped: u64,
 }
 
 impl ClosedLoop {
     /// A schedule that gives each lane its number of requests; `None` is as many as it can make.
     pub(crate) fn new(mix: Mix, shares: Vec<Option<u64>>) -> ClosedLoop {
-        ClosedLoop { mix, put_back: vec![Vec::new(); shares.len()], left: shares }
+        ClosedLoop { mix, put_back: vec![Vec::new(); shares.len()], left: shares, dropped: 0 }
     }
 }
 
@@ -56,7 +57,11 @@ impl Schedule for ClosedLoop {
 
     fn stop(&mut self, _now: Instant) {
         self.left.fill(Some(0));
-        self.put_back.iter_mut().for_each(Vec::clear);
+        self.dropped += self.put_back.iter_mut().map(|jobs| jobs.drain(..).count() as u64).sum::<u64>();
+    }
+
+    fn take_dropped(&mut self, _now: Instant) -> u64 {
+        std::mem::take(&mut self.dropped)
     }
 }
 

@@ -43,7 +43,9 @@ fn setting(summary: &LoadSummary) -> String {
             _ => "certificate checked with this machine's roots",
         };
         agreed.push(format!("ALPN {}", tls.alpn.as_deref().unwrap_or("none")));
-        text = line("TLS", &[tls.version.clone(), tls.cipher.clone(), tls.group.clone(), checked.to_owned()]);
+        let facts = [tls.version.clone(), tls.cipher.clone(), tls.group.clone(), checked.to_owned()];
+        // A resumed session of TLS 1.2 has no group of its own.
+        text = line("TLS", &facts.into_iter().filter(|fact| !fact.is_empty()).collect::<Vec<_>>());
     }
     text = line("protocol", &agreed) + &text;
     text += &line("load", &load(summary));

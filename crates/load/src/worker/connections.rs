@@ -9,14 +9,13 @@ use crate::channel::{Broken, Channel, in_words};
 use crate::schedule::Schedule;
 use crate::tally::micros;
 
-/// Connections in a row without a response after which a lane gives up, and the pause before the second of them; each
-/// later pause is twice as long. Together 300 ms.
+/// Connections in a row without a response after which a lane gives up that has never seen the server answer, and the
+/// pause before the second of them; each later pause is twice as long. Together 300 ms.
 const FRUITLESS: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Connections that a worker makes at once; others wait. A thousand first packets in one burst are more than the receive
-/// buffers of servers hold, and each that is lost costs a second.
-const AT_ONCE: usize = 100;
+/// The longest pause, of a server that has answered before and may come back.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// How connections come and go.
 impl<C: Channel, S: Schedule> Worker<'_, C, S> {
@@ -42,7 +41,7 @@ impl<C: Channel, S: Schedule> Worker<'_, C, S> {
 
     /// Opens a connection, or lets it wait for one that is being made.
     pub(super) fn open(&mut self, index: usize, now: Instant) {
-        if self.connecting >= AT_ONCE {
+        if self.connecting >= C::AT_ONCE {
             self.lanes[index].waiting = true;
             return self.queue.push_back(index);
         }
@@ -66,7 +65,7 @@ impl<C: Channel, S: Schedule> Worker<'_, C, S> {
 
     /// Opens connections that have waited for others to be made.
     pub(super) fn open_queued(&mut self, now: Instant) {
-        while self.connecting < AT_ONCE
+        while self.connecting < C::AT_ONCE
             && let Some(index) = self.queue.pop_front()
         {
             self.lanes[index].waiting = false;
@@ -82,6 +81,7 @@ impl<C: Channel, S: Schedule> Worker<'_, C, S> {
         let lane = &mut self.lanes[index];
         let Some(channel) = lane.channel.as_ref().filter(|channel| !lane.ready && channel.is_ready()) else { return };
         lane.ready = true;
+        lane.busy = now;
         self.connecting -= 1;
         let connections = &mut self.tally.connections;
         connections.completed += 1;
@@ -119,15 +119,28 @@ impl<C: Channel, S: Schedule> Worker<'_, C, S> {
         let mut pause = Duration::ZERO;
         if lane.answers > 0 {
             lane.fruitless = 0;
+            lane.fruitless_since = now;
         } else if !was_ready && self.tally.connections.completed == 0 && self.next_address(index) {
             // Another address has not had its chance yet.
         } else {
+            let has_answered = self.has_answered();
             let lane = &mut self.lanes[index];
             lane.fruitless += 1;
-            if lane.fruitless >= FRUITLESS || (!was_ready && broken.is_final()) {
-                return self.give_up_lane(index, &format!("no connection: {reason}"));
+            let give_up = match has_answered {
+                true => lane.fruitless_since + self.site.connect_timeout <= now,
+                false => lane.fruitless >= FRUITLESS || (!was_ready && broken.is_final()),
+            };
+            pause = LONGEST_PAUSE.min(PAUSE * (1 << (lane.fruitless - 1).min(10)));
+            let reason = match was_ready {
+                true => format!("no response over a whole connection: {reason}"),
+                false => format!("no connection: {reason}"),
+            };
+            if give_up {
+                return self.give_up_lane(index, &reason);
             }
-            pause = PAUSE * (1 << (lane.fruitless - 1));
+            if !was_ready && has_answered {
+                self.fail_unsent(index, &reason, now);
+            }
         }
         let at = self.turn(now + pause);
         self.open_later(index, at);
@@ -166,7 +179,13 @@ impl<C: Channel, S: Schedule> Worker<'_, C, S> {
         self.lanes[index].address < self.address
     }
 
-    fn give_up_lane(&mut self, index: usize, reason: &str) {
+    /// Whether the server has answered anything yet.
+    fn has_answered(&self) -> bool {
+        self.earlier.latency.count() + self.tally.latency.count() > 0
+    }
+
+    /// No request will go over this lane again.
+    pub(super) fn give_up_lane(&mut self, index: usize, reason: &str) {
         self.lanes[index].given_up = true;
         let shared = S::SHARED && !self.lanes.iter().all(|lane| lane.given_up);
         match if shared { 0 } else { self.schedule.abandon(index) } {

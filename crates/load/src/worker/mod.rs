@@ -61,6 +61,8 @@ pub(crate) struct Worker<'a, C: Channel, S> {
     failed: Vec<(Token, FailureKind)>,
     /// No request or connection attempt exceeds the timeout before this.
     next_sweep: Instant,
+    /// When the window ended.
+    ended: Option<Instant>,
     /// Why nothing more can be done.
     hopeless: Option<LoadError>,
     reported: Reported,
@@ -80,9 +82,6 @@ const REFUSALS: u32 = 1000;
 
 /// Longest time without a look at the stop flag.
 const TICK: Duration = Duration::from_millis(100);
-
-/// How long requests in flight at the end of a timed run may go on.
-const GRACE: Duration = Duration::from_secs(1);
 
 impl<'a, C: Channel, S: Schedule> Worker<'a, C, S> {
     pub(crate) fn new(site: &'a Site<C>, lanes: usize, schedule: S) -> io::Result<Self> {
@@ -110,6 +109,7 @@ impl<'a, C: Channel, S: Schedule> Worker<'a, C, S> {
             in_flight: 0,
             failed: Vec::new(),
             next_sweep: now + site.timeout.min(site.connect_timeout),
+            ended: None,
             hopeless: None,
             reported: Reported::default(),
         })
@@ -122,7 +122,6 @@ impl<'a, C: Channel, S: Schedule> Worker<'a, C, S> {
         let mut lanes = Vec::new();
         let mut now = Instant::now();
         let mut window = self.site.window;
-        let mut grace_ends = None;
         let mut moderation = self.moderation(now);
         self.tally.first = Some(now);
         if !S::SHARED {
@@ -143,7 +142,7 @@ impl<'a, C: Channel, S: Schedule> Worker<'a, C, S> {
                 thread::sleep(pause);
             }
             let second_ends = self.second_ends();
-            let wake = [self.timers.earliest(), window.begins, window.ends, grace_ends, Some(self.next_sweep)];
+            let wake = [self.timers.earliest(), window.begins, window.ends, Some(self.next_sweep)];
             let wake = wake.into_iter().flatten().chain([second_ends, now + TICK]).min();
             self.alarm.set(self.schedule.wake().filter(|at| *at > now), now)?;
             match self.poll.poll(&mut events, wake.map(|wake| wake.saturating_duration_since(now))) {
@@ -170,11 +169,12 @@ impl<'a, C: Channel, S: Schedule> Worker<'a, C, S> {
                 self.begin_measurement(now);
             }
             if window.ends.take_if(|ends| *ends <= now).is_some() {
+                // What is in flight may end, or exceed the timeout; the rate is that until now.
                 self.schedule.stop(now);
-                self.tally.last = Some(now);
-                grace_ends = Some(now + if S::TIMED { self.site.timeout } else { GRACE });
+                self.ended = Some(now);
+                self.tally.in_time = Some(self.earlier.latency.count() + self.tally.latency.count());
             }
-            if grace_ends.is_some_and(|end| end <= now) || self.site.watch.stop.load(Ordering::Relaxed) {
+            if self.site.watch.stop.load(Ordering::Relaxed) {
                 break;
             }
         }
@@ -191,6 +191,7 @@ impl<'a, C: Channel, S: Schedule> Worker<'a, C, S> {
         self.report(now);
         self.in_flight = in_flight;
         self.end_second(now, tell);
+        self.earlier.last = self.ended.or(self.earlier.last);
         match self.hopeless {
             Some(error) => Err(error),
             None => Ok((self.earlier, self.schedule)),
@@ -308,6 +309,9 @@ impl<'a, C: Channel, S: Schedule> Worker<'a, C, S> {
         };
         let result = speak(channel, &mut self.scratch, &mut recorder);
         let now = recorder.now;
+        if lane.slots.in_flight() < before {
+            lane.busy = now;
+        }
         self.in_flight -= before - lane.slots.in_flight();
         Some((result, now))
     }

@@ -158,6 +158,19 @@ impl<C: Channel, S: Schedule> Worker<'_, C, S> {
         self.schedule.end(index, slot.job.request, Outcome::Failed, now);
     }
 
+    /// The connection that a request of this lane was meant for could not be made.
+    pub(super) fn fail_unsent(&mut self, index: usize, reason: &str, now: Instant) {
+        // What a shared schedule holds may go over another connection.
+        if !S::SHARED
+            && let Some(job) = self.schedule.next(index, now)
+        {
+            self.tally.requests.started += 1;
+            self.tally.errored(reason);
+            self.in_flight += 1;
+            self.fail(index, &Slot::new(job, now), reason, now);
+        }
+    }
+
     /// Gives up what has exceeded the timeout, and finds out when to look again: what starts after this sweep cannot
     /// exceed it before `now + timeout`.
     pub(super) fn sweep(&mut self, now: Instant) {
@@ -185,14 +198,29 @@ impl<C: Channel, S: Schedule> Worker<'_, C, S> {
                 late.drain(..).for_each(|token| self.time_out(index, token, now));
                 self.serve(index, now);
             }
+            if self.is_stalled(index, now) {
+                self.part(index, now);
+                self.give_up_lane(index, "the server allowed no request within the timeout");
+            }
         }
         self.next_sweep = next;
+    }
+
+    /// Whether a connection has had no room for a request for so long that it will have none.
+    fn is_stalled(&mut self, index: usize, now: Instant) -> bool {
+        let timeout = self.site.timeout;
+        let lane = &mut self.lanes[index];
+        let is_idle = lane.ready && lane.slots.in_flight() == 0 && lane.busy + timeout <= now;
+        is_idle
+            && self.schedule.wants_connection(index, 0)
+            && lane.channel.as_mut().is_some_and(|channel| !channel.has_room())
     }
 
     fn time_out(&mut self, index: usize, token: Token, now: Instant) {
         let lane = &mut self.lanes[index];
         if let (Some(slot), Some(channel)) = (lane.slots.release(token), &mut lane.channel) {
             channel.cancel(token);
+            lane.busy = now;
             self.tally.timed_out();
             self.fail(index, &slot, TIMED_OUT, now);
         }

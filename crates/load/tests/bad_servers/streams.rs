@@ -77,6 +77,23 @@ fn a_limit_that_is_lowered_holds_from_then_on() {
 }
 
 #[test]
+fn a_server_that_allows_no_stream_is_given_up() {
+    let server = Scripted::new(|peer| {
+        peer.settings(&[(MAX_CONCURRENT_STREAMS, 0)])?;
+        loop {
+            // What came before the limit was known is never answered.
+            peer.next_request()?;
+        }
+    });
+    let mut plan = server.plan(2, 6);
+    plan.timeout = std::time::Duration::from_millis(300);
+    let summary = run(&plan).unwrap();
+    assert_eq!((summary.requests.succeeded, summary.requests.failed), (0, 6));
+    let reason = "the server allowed no request within the timeout";
+    assert!(summary.errors.contains_key(reason), "{:?}", summary.errors);
+}
+
+#[test]
 fn refused_streams_are_sent_again_and_counted() {
     let refused = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&refused);

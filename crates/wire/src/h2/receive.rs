@@ -110,11 +110,11 @@ impl Connection {
 
     /// Checks whether this frame may come now.
     fn admit(&self, head: Head) -> Result<(), Error> {
-        if head.len > self.options.max_frame_size as usize {
-            return error(frame::FRAME_SIZE_ERROR, "a frame is longer than SETTINGS_MAX_FRAME_SIZE");
-        }
         if !self.input.has_settings && (head.kind != frame::SETTINGS || head.has(frame::ACK)) {
             return error(frame::PROTOCOL_ERROR, "the first frame is not SETTINGS; is it an HTTP/2 server?");
+        }
+        if head.len > self.options.max_frame_size as usize {
+            return error(frame::FRAME_SIZE_ERROR, "a frame is longer than SETTINGS_MAX_FRAME_SIZE");
         }
         let expected = self.input.block.as_ref().map(|block| block.stream);
         let continued = (head.kind == frame::CONTINUATION).then_some(head.stream);
