@@ -42,6 +42,8 @@ fn bad_usage_is_told_with_what_to_do() {
         (&["--rate", "100"], &["-D 10s"]),
         (&["--rate", "fast", "-D", "1s"], &["'fast'", "6000/m"]),
         (&["--rate", "0", "-D", "1s"], &["a rate of 0"]),
+        (&["--rate", "0.1", "-D", "1s"], &["no request is due", "raise --rate"]),
+        (&["--rate", "1e12", "-D", "1s"], &["at most 10 million"]),
         (&["--rate", "1", "-D", "1s", "--arrivals", "random"], &["uniform or poisson"]),
         (&["--rate", "1", "-D", "1s", "--vus", "2"], &["--rate", "--vus"]),
         (&["--arrivals", "poisson"], &["--rate"]),

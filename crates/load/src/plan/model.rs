@@ -94,6 +94,9 @@ impl Model {
                         (std::mem::replace(&mut from, stage.level) + stage.level) / 2.0 * stage.length.as_secs_f64()
                     })
                     .sum();
+                if arrivals == 0.0 {
+                    return bad("a rate of 0 makes no request; give --rate a number of requests per second".to_owned());
+                }
                 if arrivals < 0.5 {
                     return bad(
                         "at so low a rate no request is due within the run; raise --rate or the time".to_owned()
