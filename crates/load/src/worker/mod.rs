@@ -48,6 +48,11 @@ pub(crate) struct Worker<'a, C: Channel, S> {
     tally: Tally,
     earlier: Tally,
     second: u64,
+    second_ends: Instant,
+    /// When the outside is told next how far the run has come.
+    next_report: Instant,
+    /// Requests of the present second whose end the moderation has seen.
+    seen: u64,
     log: Option<LogLines<'a>>,
     /// Index of the address that connections go to.
     address: usize,
@@ -80,6 +85,9 @@ struct Reported {
 /// refuses because it had not yet said how many streams it allows.
 const REFUSALS: u32 = 1000;
 
+/// Time between two looks of the outside at how far the run has come.
+const REPORT: Duration = Duration::from_millis(50);
+
 /// Longest time without a look at the stop flag.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -101,6 +109,9 @@ impl<'a, C: Channel, S: Schedule> Worker<'a, C, S> {
             tally: Tally::default(),
             earlier: Tally::default(),
             second: 0,
+            second_ends: site.window.starts + Duration::from_secs(1),
+            next_report: now,
+            seen: 0,
             log: site.request_log.as_deref().map(RequestLog::lines),
             address: 0,
             next_open: now,
@@ -134,25 +145,34 @@ impl<'a, C: Channel, S: Schedule> Worker<'a, C, S> {
             }
             self.dispatch(now);
             self.open_queued(now);
-            let ended = self.report(now);
+            if now >= self.next_report {
+                self.report(now);
+                self.next_report = now + REPORT;
+            }
             if self.is_finished() || self.hopeless.is_some() {
                 break;
             }
-            if let Some(pause) = moderation.as_mut().and_then(|it| it.pause(now, ended, self.in_flight)) {
-                thread::sleep(pause);
+            if let Some(moderation) = &mut moderation {
+                let ended = self.tally.requests.done - std::mem::replace(&mut self.seen, self.tally.requests.done);
+                if let Some(pause) = moderation.pause(now, ended, self.in_flight) {
+                    thread::sleep(pause);
+                }
             }
-            let second_ends = self.second_ends();
             let wake = [self.timers.earliest(), window.begins, window.ends, Some(self.next_sweep)];
-            let wake = wake.into_iter().flatten().chain([second_ends, now + TICK]).min();
+            let wake = wake.into_iter().flatten().chain([self.second_ends, now + TICK]).min();
             self.alarm.set(self.schedule.wake().filter(|at| *at > now), now)?;
             match self.poll.poll(&mut events, wake.map(|wake| wake.saturating_duration_since(now))) {
                 Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error.into()),
                 _ => {}
             }
-            for event in events.iter().filter(|event| event.token() != Alarm::TOKEN) {
-                self.on_ready(event.token().0, event.is_read_closed() || event.is_error());
-            }
             now = Instant::now();
+            for event in events.iter().filter(|event| event.token() != Alarm::TOKEN) {
+                self.on_ready(event.token().0, event.is_read_closed() || event.is_error(), now);
+            }
+            if S::SHARED {
+                // Requests may have become due meanwhile.
+                now = Instant::now();
+            }
             self.timers.expire(now, &mut lanes);
             for lane in lanes.drain(..) {
                 self.on_timer(lane, now);
@@ -160,7 +180,7 @@ impl<'a, C: Channel, S: Schedule> Worker<'a, C, S> {
             if now >= self.next_sweep {
                 self.sweep(now);
             }
-            if now >= second_ends {
+            if now >= self.second_ends {
                 self.report(now);
                 self.end_second(now, tell);
             }
@@ -218,22 +238,16 @@ impl<'a, C: Channel, S: Schedule> Worker<'a, C, S> {
         set_timerslack(1).is_ok().then(|| Moderation::new(now))
     }
 
-    /// Tells the outside how far the run has come. Gives how many requests have ended since the last time.
-    fn report(&mut self, now: Instant) -> u64 {
+    /// Tells the outside how far the run has come.
+    fn report(&mut self, now: Instant) {
         self.tally.requests.dropped += self.schedule.take_dropped(now);
         let Watch { done, failed, in_flight, .. } = &*self.site.watch;
         let requests = &self.tally.requests;
-        let ended = requests.done - self.reported.done;
-        done.fetch_add(ended, Ordering::Relaxed);
+        done.fetch_add(requests.done - self.reported.done, Ordering::Relaxed);
         failed.fetch_add(requests.failed - self.reported.failed, Ordering::Relaxed);
         // Wraps round when it has become less, and so does the sum.
         in_flight.fetch_add((self.in_flight as u64).wrapping_sub(self.reported.in_flight), Ordering::Relaxed);
         self.reported = Reported { done: requests.done, failed: requests.failed, in_flight: self.in_flight as u64 };
-        ended
-    }
-
-    fn second_ends(&self) -> Instant {
-        self.site.window.starts + Duration::from_secs(self.second + 1)
     }
 
     /// Puts the present second to the earlier ones.
@@ -241,6 +255,7 @@ impl<'a, C: Channel, S: Schedule> Worker<'a, C, S> {
         let passed = now.saturating_duration_since(self.site.window.starts);
         let mut tally = std::mem::take(&mut self.tally);
         self.reported = Reported { in_flight: self.reported.in_flight, ..Reported::default() };
+        self.seen = 0;
         let latency = if S::TIMED { &tally.intended_latency } else { &tally.latency };
         tell(Second {
             number: self.second,
@@ -251,6 +266,7 @@ impl<'a, C: Channel, S: Schedule> Worker<'a, C, S> {
             latency: latency.clone(),
         });
         self.second = passed.as_secs().max(self.second + 1);
+        self.second_ends = self.site.window.starts + Duration::from_secs(self.second + 1);
         self.lanes.iter_mut().for_each(|lane| lane.collect(&mut tally));
         self.earlier.merge(tally);
     }
@@ -261,10 +277,11 @@ impl<'a, C: Channel, S: Schedule> Worker<'a, C, S> {
         self.earlier.merge(std::mem::take(&mut self.tally));
         self.earlier.restart(now, self.in_flight as u64);
         self.reported = Reported { in_flight: self.reported.in_flight, ..Reported::default() };
+        self.seen = 0;
     }
 
-    fn on_ready(&mut self, index: usize, closed: bool) {
-        let result = self.listen(index, |channel, scratch, sink| channel.receive(scratch, closed, sink));
+    fn on_ready(&mut self, index: usize, closed: bool, now: Instant) {
+        let result = self.listen(index, now, |channel, scratch, sink| channel.receive(scratch, closed, sink));
         if let Some((result, now)) = result {
             self.settle(index, result, now);
         }
@@ -282,7 +299,7 @@ impl<'a, C: Channel, S: Schedule> Worker<'a, C, S> {
             }
             return;
         }
-        if let Some((result, _)) = self.listen(index, |channel, _, sink| channel.on_timer(now, sink)) {
+        if let Some((result, _)) = self.listen(index, now, |channel, _, sink| channel.on_timer(now, sink)) {
             self.settle(index, result, now);
         }
     }
@@ -291,6 +308,7 @@ impl<'a, C: Channel, S: Schedule> Worker<'a, C, S> {
     fn listen(
         &mut self,
         index: usize,
+        now: Instant,
         speak: impl FnOnce(&mut C, &mut C::Scratch, &mut Recorder<'_, 'a, S>) -> Result<(), Broken>,
     ) -> Option<(Result<(), Broken>, Instant)> {
         let lane = &mut self.lanes[index];
@@ -305,7 +323,7 @@ impl<'a, C: Channel, S: Schedule> Worker<'a, C, S> {
             expect: &self.site.expect,
             log: &mut self.log,
             failed: &mut self.failed,
-            now: Instant::now(),
+            now,
         };
         let result = speak(channel, &mut self.scratch, &mut recorder);
         let now = recorder.now;

@@ -164,7 +164,8 @@ mod tests {
         let local = [IpAddr::V4(Ipv4Addr::LOCALHOST)];
         for (transport, tcp, udp) in [("TCP", true, false), ("UDP", false, true)] {
             let holder = Sockets::open(&Wanted { tcp, udp, ..wanted(&local, 0) }).unwrap();
-            let error = Sockets::open(&wanted(&local, holder.port())).err().unwrap().to_string();
+            let again = Wanted { tcp, udp, ..wanted(&local, holder.port()) };
+            let error = Sockets::open(&again).err().unwrap().to_string();
             let expected = format!("{transport} port {} on 127.0.0.1 is taken", holder.port());
             assert!(error.contains(&expected), "{error}");
         }
