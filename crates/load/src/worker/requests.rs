@@ -160,10 +160,10 @@ impl<C: Channel, S: Schedule> Worker<'_, C, S> {
 
     /// The connection that a request of this lane was meant for could not be made.
     pub(super) fn fail_unsent(&mut self, index: usize, reason: &str, now: Instant) {
-        // What a shared schedule holds may go over another connection.
-        if !S::SHARED
-            && let Some(job) = self.schedule.next(index, now)
-        {
+        if S::SHARED {
+            // What the schedule holds may go over another connection.
+            self.tally.blame(reason, 1);
+        } else if let Some(job) = self.schedule.next(index, now) {
             self.tally.requests.started += 1;
             self.tally.errored(reason);
             self.in_flight += 1;

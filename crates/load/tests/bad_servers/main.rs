@@ -192,6 +192,25 @@ fn a_stalled_server_does_not_hold_up_a_timed_run() {
 }
 
 #[test]
+fn a_server_that_dies_shows_in_an_open_loop() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        drop(listener);
+        assert!(read_request(&mut stream));
+        stream.write_all(RESPONSE).unwrap();
+    });
+    let length = Duration::from_secs(1);
+    let model = Model::constant_rate(20.0, length);
+    let summary = run(&Plan { model, ..plan(Protocol::H1c, port, Amount::Duration(length)) }).unwrap();
+    let counts = &summary.requests;
+    assert_eq!((counts.total, counts.started + counts.dropped), (20, 20), "no arrival is forgotten: {counts:?}");
+    assert!(counts.dropped > 10, "{counts:?}");
+    assert!(summary.errors.keys().any(|reason| reason.contains("refused")), "{:?}", summary.errors);
+}
+
+#[test]
 fn a_server_that_goes_away_and_comes_back_is_used_again() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
