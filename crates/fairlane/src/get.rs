@@ -34,8 +34,8 @@ pub struct Args {
     #[arg(short = 'n', long = "requests", value_name = "N", default_value_t = 1)]
     requests: u64,
     /// Add a header field; Host replaces the URL's authority
-    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = parse_field)]
-    headers: Vec<(String, String)>,
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
+    headers: Vec<String>,
     /// Request method [default: GET, with a body POST]
     #[arg(short = 'X', long, value_name = "METHOD")]
     method: Option<String>,
@@ -173,7 +173,7 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
     let default_method = if args.data.is_empty() { "GET" } else { "POST" };
     let request = Planned {
         method: args.method.clone().unwrap_or_else(|| default_method.to_owned()),
-        headers: args.headers.clone(),
+        headers: args.headers.iter().map(|text| request_files::field(text)).collect::<Result<_, _>>()?,
         body: request_files::body(&mut Inputs::default(), &args.data)?.into(),
         ..Planned::get(target.path())
     };
@@ -187,9 +187,4 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
         None => Verification::Roots,
     };
     Ok(plan)
-}
-
-fn parse_field(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once(':').ok_or_else(|| format!("'{text}' is not of the form 'Name: value'"))?;
-    Ok((name.trim().to_owned(), value.trim().to_owned()))
 }

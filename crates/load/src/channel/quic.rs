@@ -271,7 +271,7 @@ fn is_icmp(kind: io::ErrorKind) -> bool {
 }
 
 /// A close without an error is the end of the connection, not a failure of it.
-fn lost(reason: ConnectionError, tls: &TlsSetup) -> Broken {
+pub(crate) fn lost(reason: ConnectionError, tls: &TlsSetup) -> Broken {
     match reason {
         ConnectionError::ApplicationClosed(close) if close.error_code == NO_ERROR => Broken::Ended,
         // The alert no_application_protocol, RFC 9001 section 8.1.

@@ -1,12 +1,11 @@
 use std::mem;
 
-use rustls::HandshakeKind;
 use rustls::client::UnbufferedClientConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, InsufficientSizeError};
+use rustls::{CommonState, HandshakeKind};
 
 use super::Broken;
-use crate::tls::{TlsSetup, cipher_name, group_name};
-use measure::TlsFacts;
+use crate::tls::TlsSetup;
 
 /// Early data (0-RTT, RFC 8446 section 2.3) of a connection.
 #[derive(Debug, PartialEq, Eq)]
@@ -246,15 +245,9 @@ impl Records {
         self.tls.handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
-    pub(super) fn facts(&self, verification: String) -> TlsFacts {
-        let version = self.tls.protocol_version().and_then(|version| version.as_str().map(str::to_owned));
-        TlsFacts {
-            version: version.unwrap_or_default().replace("v1_", "v1."),
-            cipher: self.tls.negotiated_cipher_suite().map_or_else(String::new, |suite| cipher_name(suite.suite())),
-            group: self.tls.negotiated_key_exchange_group().map_or_else(String::new, |group| group_name(group.name())),
-            alpn: self.alpn().map(|name| String::from_utf8_lossy(name).into_owned()),
-            verification,
-        }
+    /// What TLS has agreed on.
+    pub(super) fn state(&self) -> &CommonState {
+        &self.tls
     }
 }
 

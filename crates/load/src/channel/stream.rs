@@ -1,4 +1,4 @@
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _, Write};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -97,7 +97,7 @@ fn no_protocol(broken: Broken, tls: &TlsSetup) -> Broken {
 }
 
 /// Sends from the front of `bytes` what the socket takes. Gives the number of bytes.
-fn send(socket: &mut Stream, bytes: &mut Vec<u8>) -> io::Result<usize> {
+pub(crate) fn send(socket: &mut impl Write, bytes: &mut Vec<u8>) -> io::Result<usize> {
     let mut sent = 0;
     while sent < bytes.len() {
         match socket.write(&bytes[sent..]) {
@@ -258,7 +258,7 @@ impl<H: wire::Connection + 'static> Channel for StreamChannel<H> {
     fn describe(&self) -> Description {
         let congestion_control = getsockopt(&self.socket, TcpCongestion);
         Description {
-            tls: self.records.as_ref().zip(self.tls.as_ref()).map(|(records, tls)| records.facts(tls.verification())),
+            tls: self.records.as_ref().zip(self.tls.as_ref()).map(|(records, tls)| tls.facts(records.state())),
             congestion_control: congestion_control
                 .map_or_else(|_| "unknown".to_owned(), |name| name.to_string_lossy().into_owned()),
         }

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use measure::QuicCounts;
 use quinn_proto::{
-    ClientConfig, Connection, ConnectionError, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig, Event,
-    ReadError, StreamEvent, StreamId, TransportConfig, TransportErrorCode, VarInt, WriteError,
+    ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig, Event, ReadError,
+    StreamEvent, StreamId, TransportConfig, VarInt, WriteError,
 };
 use rustls_pki_types::CertificateDer;
 use wire::{Request, h3, trace};
@@ -17,6 +17,7 @@ use super::report::{Tls, What};
 use super::{Line, certificate, parameters};
 use crate::TransportPlan;
 use crate::channel::Broken;
+use crate::channel::quic::lost;
 use crate::tally::micros;
 use crate::tls::{Agreement, TlsSetup};
 
@@ -320,16 +321,4 @@ fn transport(plan: &TransportPlan) -> TransportConfig {
         .receive_window(plan.connection_window.into())
         .max_concurrent_bidi_streams(0u32.into());
     transport
-}
-
-/// A close without an error is the end of the connection, not a failure of it.
-fn lost(reason: ConnectionError, tls: &TlsSetup) -> Broken {
-    match reason {
-        ConnectionError::ApplicationClosed(close) if close.error_code == NO_ERROR => Broken::Ended,
-        // The alert no_application_protocol, RFC 9001 section 8.1.
-        ConnectionError::ConnectionClosed(close) if close.error_code == TransportErrorCode::crypto(120) => {
-            tls.wrong_protocol(None)
-        }
-        reason => Broken::Quic(reason),
-    }
 }

@@ -4,7 +4,6 @@ use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::time::Instant;
 
-use measure::TlsFacts;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rustls::{AlertDescription, ClientConnection, HandshakeKind};
 use wire::trace::{self, Item};
@@ -14,8 +13,9 @@ use super::journal::Journal;
 use super::report::{Tls, What};
 use super::{Line, certificate};
 use crate::channel::Broken;
+use crate::channel::stream::send;
 use crate::tally::micros;
-use crate::tls::{TlsSetup, cipher_name, group_name};
+use crate::tls::TlsSetup;
 
 /// HTTP/1.1 or HTTP/2 over TCP, with or without TLS.
 pub(super) struct TcpLine<H> {
@@ -165,7 +165,8 @@ impl<H: Connection> TcpLine<H> {
             }
             None => self.unsent.append(output),
         }
-        Ok(send(&mut self.socket, &mut self.unsent)?)
+        send(&mut self.socket, &mut self.unsent)?;
+        Ok(())
     }
 
     /// Takes what the socket has. Gives false when it has nothing.
@@ -247,36 +248,12 @@ impl<H: Connection> Line for TcpLine<H> {
 }
 
 fn describe(tls: &ClientConnection, setup: &TlsSetup) -> Tls {
-    let version = tls.protocol_version().and_then(|version| version.as_str().map(str::to_owned));
-    let group = tls.negotiated_key_exchange_group();
     Tls {
-        facts: TlsFacts {
-            version: version.unwrap_or_default().replace("v1_", "v1."),
-            cipher: tls.negotiated_cipher_suite().map_or_else(String::new, |suite| cipher_name(suite.suite())),
-            group: group.map_or_else(String::new, |group| group_name(group.name())),
-            alpn: tls.alpn_protocol().map(|name| String::from_utf8_lossy(name).into_owned()),
-            verification: setup.verification(),
-        },
+        facts: setup.facts(tls),
         alpn_offered: setup.offered(),
         resumed: tls.handshake_kind() == Some(HandshakeKind::Resumed),
         certificates: certificate::read(tls.peer_certificates().unwrap_or_default()),
     }
-}
-
-/// Sends from the front of `bytes` what the socket takes.
-fn send(socket: &mut TcpStream, bytes: &mut Vec<u8>) -> io::Result<()> {
-    let mut sent = 0;
-    while sent < bytes.len() {
-        match socket.write(&bytes[sent..]) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(count) => sent += count,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    bytes.drain(..sent);
-    Ok(())
 }
 
 /// Waits until the socket has something to read or, if there is something to write, takes more.

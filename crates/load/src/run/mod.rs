@@ -157,7 +157,6 @@ impl<'a, C: Channel> Runner<'a, C> {
         });
         let tally = sum.get_or_insert_default();
         tally.max_in_flight = peak;
-        tally.requests.started -= tally.requests.retried.min(tally.requests.started);
         tally.requests.total = match plan.amount {
             Amount::Requests(requests) => requests,
             Amount::Duration(_) => tally.requests.started + tally.requests.dropped,
@@ -188,7 +187,6 @@ impl<'a, C: Channel> Runner<'a, C> {
             })?;
             for (mut tally, page) in finished {
                 tally.requests.total = page.requests() as u64;
-                tally.requests.started -= tally.requests.retried.min(tally.requests.started);
                 match page::page_load(&tally, &page) {
                     Ok(load) => pages.push(load),
                     Err(failure) => tally.blame(&format!("page load {number} failed: {failure}"), 1),

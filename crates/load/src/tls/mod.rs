@@ -16,12 +16,12 @@ use std::sync::Arc;
 
 use measure::{Protocol, TlsFacts};
 use quinn_proto::crypto;
-use rustls::ClientConfig;
 use rustls::client::Resumption;
+use rustls::{ClientConfig, CommonState};
 use rustls_pki_types::ServerName;
 
 pub use self::names::{Cipher, Group, TlsVersion};
-pub(crate) use self::names::{cipher_name, group_name};
+use self::names::{cipher_name, group_name};
 pub(crate) use self::quic::Agreement;
 use self::quic::QuicTls;
 use self::sessions::Sessions;
@@ -118,6 +118,18 @@ impl TlsSetup {
     /// How the certificate was checked: `roots`, `cacert` or `insecure`.
     pub(crate) fn verification(&self) -> String {
         self.verification.to_owned()
+    }
+
+    /// What a handshake over a byte stream agreed on, for people.
+    pub(crate) fn facts(&self, tls: &CommonState) -> TlsFacts {
+        let version = tls.protocol_version().and_then(|version| version.as_str().map(str::to_owned));
+        TlsFacts {
+            version: version.unwrap_or_default().replace("v1_", "v1."),
+            cipher: tls.negotiated_cipher_suite().map_or_else(String::new, |suite| cipher_name(suite.suite())),
+            group: tls.negotiated_key_exchange_group().map_or_else(String::new, |group| group_name(group.name())),
+            alpn: tls.alpn_protocol().map(|name| String::from_utf8_lossy(name).into_owned()),
+            verification: self.verification(),
+        }
     }
 
     /// What a handshake of QUIC agreed on, for people.

@@ -212,6 +212,9 @@ impl<'a, C: Channel, S: Schedule> Worker<'a, C, S> {
         self.in_flight = in_flight;
         self.end_second(now, tell);
         self.earlier.last = self.ended.or(self.earlier.last);
+        // A request that was sent again has started once.
+        let requests = &mut self.earlier.requests;
+        requests.started -= requests.retried.min(requests.started);
         match self.hopeless {
             Some(error) => Err(error),
             None => Ok((self.earlier, self.schedule)),
